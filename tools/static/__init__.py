@@ -1,0 +1,1 @@
+"""Reading Python packages as syntax: names, literals, dataclasses and registries, without importing anything."""
