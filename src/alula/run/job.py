@@ -10,7 +10,7 @@ from .finding import Finding
 from .source import Source, Span, Token
 
 EnvHow = Literal["prefix", "export", "inherited", "block", "wrapper"]
-LauncherName = Literal["cli", "torchrun", "python", "accelerate", "deepspeed"]
+LauncherName = Literal["cli", "torchrun", "python", "accelerate", "deepspeed", "ray"]
 
 
 @dataclass(frozen=True, slots=True)

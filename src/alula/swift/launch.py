@@ -78,6 +78,11 @@ def place(job: Job, cluster: Cluster, torchrun_route: bool) -> Placement:
     devices = visible_devices(job.env)
     hidden = devices is None and any(name in job.env for name in VISIBLE_DEVICES)
     count = len(devices) if devices is not None else (None if hidden else cluster.gpus_per_node)
+    if launch.launcher == "ray":  # nproc is the train group's GPUs over all nodes; Ray gives each worker one device
+        world = integer(launch.nproc)
+        nodes = 1 if launch.nnodes is None else integer(launch.nnodes)
+        per_node = world // nodes if world is not None and nodes else None
+        return Placement(True, per_node, nodes, world, devices, count, False)
     if launch.launcher == "python" or (launch.launcher == "cli" and not (torchrun_route and (launch.nproc or launch.nnodes))):
         # A plain process; a WORLD_SIZE in the environment without ranks changes no batch arithmetic (the trainer asks accelerate).
         local: int | None = 1
@@ -87,7 +92,7 @@ def place(job: Job, cluster: Cluster, torchrun_route: bool) -> Placement:
         distributed = True
         local = _processes(launch.nproc, count)
         nodes = 1 if launch.nnodes is None else integer(launch.nnodes)
-    world = local * nodes if local is not None and nodes is not None else None
+    total = local * nodes if local is not None and nodes is not None else None
     single = env_text(job.env, "SWIFT_SINGLE_DEVICE_MODE") == "1"
     device_map: bool | None = None
     uneven = False
@@ -96,7 +101,7 @@ def place(job: Job, cluster: Cluster, torchrun_route: bool) -> Placement:
     elif count is not None and local:
         uneven = count % local != 0
         device_map = count // local >= 2
-    return Placement(distributed, local, nodes, world, devices, count, device_map, uneven and not single)
+    return Placement(distributed, local, nodes, total, devices, count, device_map, uneven and not single)
 
 
 def _processes(token: Token | None, devices: int | None) -> int | None:

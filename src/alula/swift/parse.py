@@ -162,11 +162,8 @@ def _convert(text: str, fact: FlagFact) -> Any:
             return int(text) if fact.type == "int" else float(text)
         except ValueError:
             raise _Conversion("bad-value", f"invalid {fact.type} value: {text!r}") from None
-    if fact.type == "dict":
-        try:
-            return dict(text)  # type: ignore[call-overload]  # what argparse does with type=dict: always fails on a non-empty word
-        except ValueError:
-            raise _Conversion("bad-value", f"invalid dict value: {text!r}") from None
+    if fact.type in ("dict", "object") and text:  # argparse calls dict("…"), which fails on any word
+        raise _Conversion("bad-value", f"invalid {fact.type} value: {text!r}")
     return text
 
 
@@ -310,5 +307,5 @@ class _Parser:
         if not valid or any(item is UNKNOWN for item in converted):
             whole = UNKNOWN
         else:
-            whole = converted if fact.nargs == "+" else converted[0]
+            whole = tuple(converted) if fact.nargs == "+" else converted[0]
         self.uses.append(Use(fact.name, token, values, whole, abbreviated, valid=valid))
