@@ -24,6 +24,7 @@ from static.registries import registries
 from static.source import Module, Place, Tree, Unknown
 
 SHIPPED_TRANSFORMERS = ("4.51.3", "4.56.2", "4.57.6", "5.3.0", "5.6.2", "5.8.1", "5.12.1", "5.16.1", "5.19.0")
+MCORE_BRIDGE = "1.6.5"
 HF_CLASS = "Seq2SeqTrainingArguments"
 
 
@@ -143,7 +144,7 @@ def swift_facts(version: str, wheels: Path, base: str) -> tuple[dict[str, Any], 
             raise SystemExit(f"{version} {name}: composing with the transformers base does not give the whole class")
         entries = [[flag.name, pool.setdefault(_compact(flag.to_json()), len(pool))] for flag in flags.values()]
         classes[name] = {"hf_base": uses_hf, "flags": entries}
-    facts = {
+    facts: dict[str, Any] = {
         "version": version,
         "python": _header(metadata, "Requires-Python"),
         "requires": requirements(metadata),
@@ -153,7 +154,8 @@ def swift_facts(version: str, wheels: Path, base: str) -> tuple[dict[str, Any], 
         "classes": classes,
         "flags": [json.loads(text) for text in pool],
     }
-    return facts, registries(own, wheels)
+    bridge = Tree(wheel("mcore-bridge", MCORE_BRIDGE, wheels)) if "mcore-bridge" in facts["extras"]["megatron"] else None
+    return facts, registries(own, bridge)
 
 
 def transformers_flags(tree: Tree) -> dict[str, Flag]:
@@ -173,7 +175,7 @@ def transformers_facts(version: str, wheels: Path) -> dict[str, Any]:
 
 
 def _header(metadata: str, name: str) -> str | None:
-    match = re.search(rf"^{name}: (.*)$", metadata, re.M)
+    match = re.search(rf"^{name}: (.*)$", metadata, re.MULTILINE)
     return match[1].strip() if match else None
 
 

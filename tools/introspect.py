@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import dataclasses
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -35,7 +34,7 @@ _STUB_VERSION = "2.8.0"  # megatron-core refuses to import below 2.3
 class _StubModule(types.ModuleType):
     """A module in which every name exists: a subclassable class, whose own attributes are such classes again."""
 
-    __path__: list[str] = []
+    __path__: typing.ClassVar[list[str]] = []
     __version__ = _STUB_VERSION
 
     def __getattr__(self, name: str) -> Any:
@@ -149,8 +148,7 @@ def _functions(root: Path, names: set[str]) -> list[ast.FunctionDef]:
 
 def parser_of(cls: type) -> argparse.ArgumentParser:
     """The parser as `swift.utils.parse_args` builds it."""
-    from transformers import HfArgumentParser
-
+    HfArgumentParser = importlib.import_module("transformers").HfArgumentParser
     utils = importlib.import_module("swift.utils.utils")
     patch = getattr(utils, "_patch_get_type_hints", contextlib.nullcontext)
     with patch():
