@@ -1,0 +1,1 @@
+"""Environment variables: misspelt, without effect, or harmful together."""

@@ -1,0 +1,1 @@
+"""Launch: processes, devices and nodes, as torchrun and ms-swift place them."""

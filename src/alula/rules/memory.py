@@ -1,0 +1,1 @@
+"""Memory traps that are certain without an estimate."""

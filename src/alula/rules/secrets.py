@@ -1,0 +1,1 @@
+"""Secrets written into scripts and configs."""

@@ -1,0 +1,1 @@
+"""Training arguments that do not depend on the algorithm."""

@@ -1,0 +1,1 @@
+"""Versions: what a 3.x script means under 4.x, and pins that do not fit."""
