@@ -1,0 +1,5 @@
+"""`python -m alula`."""
+
+from alula.cli.main import main
+
+main()
