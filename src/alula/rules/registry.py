@@ -17,7 +17,8 @@ Scope = Literal["job", "run", "plugin"]
 
 FAMILIES = (
     "shell", "flags", "env", "launch", "training", "algorithms", "batch", "rollout", "pairs", "rewards", "plugins", "multiturn", "teacher", "dataset",
-    "sample", "parallel", "megatron", "ray", "export", "memory", "versions", "secrets",
+    "sample", "parallel", "pipeline", "megatron", "megatron_optimizer", "megatron_moe", "megatron_recompute", "megatron_rlhf",
+    "ray", "export", "memory", "versions", "secrets",
 )  # fmt: skip
 
 TRAIN = ("swift rlhf", "swift sft", "swift pt")

@@ -1,0 +1,1 @@
+"""Exports: merging, quantisation, conversion between Hugging Face and Megatron checkpoints."""

@@ -1,0 +1,1 @@
+"""Megatron arguments of training that need no look at the parallel sizes."""

@@ -1,0 +1,1 @@
+"""Mixture of experts on Megatron: dispatchers, load balancing, LoRA over experts."""

@@ -1,0 +1,1 @@
+"""Optimizer, schedule and number format on Megatron."""

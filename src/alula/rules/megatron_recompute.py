@@ -1,0 +1,1 @@
+"""Activation recomputation on Megatron."""

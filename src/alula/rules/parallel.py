@@ -1,0 +1,1 @@
+"""Megatron parallel sizes against the processes and the model."""

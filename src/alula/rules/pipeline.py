@@ -1,0 +1,1 @@
+"""Pipeline stages on Megatron: uneven splits, virtual stages and layout strings."""
