@@ -1,0 +1,1 @@
+"""Batch arithmetic of GRPO and GKD, for HF, Megatron and Ray."""

@@ -1,0 +1,1 @@
+"""A trainer and the servers it talks to, checked against each other."""

@@ -1,0 +1,1 @@
+"""Rollout engines: vLLM beside the trainer, the rollout server, and what their flags need."""

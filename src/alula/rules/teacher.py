@@ -1,0 +1,1 @@
+"""Teachers: distillation by GKD and OPD-RL, from a model or a server."""
