@@ -1,0 +1,1 @@
+"""Multi-turn schedulers and environments, one job at a time."""

@@ -1,0 +1,1 @@
+"""Plugin files, read as syntax."""
