@@ -34,8 +34,11 @@ _STUB_VERSION = "2.8.0"  # megatron-core refuses to import below 2.3
 class _StubModule(types.ModuleType):
     """A module in which every name exists: a subclassable class, whose own attributes are such classes again."""
 
-    __path__: typing.ClassVar[list[str]] = []
     __version__ = _STUB_VERSION
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "__file__":

@@ -23,7 +23,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "megatron_callbacks": ("megatron_callbacks_map",),
     "loss_scales": ("loss_scale_map",),
     "loss_types": ("loss_map", "loss_mapping"),
-    "metrics": ("eval_metrics_map", "METRIC_MAPPING"),
+    "metrics": ("eval_metrics_map", "METRIC_MAPPING", "metric_mapping"),
     "agent_templates": ("agent_template_map", "agent_templates"),
 }
 _HUB_FIELDS = ("ms_model_id", "hf_model_id", "model_path")

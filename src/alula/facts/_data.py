@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from functools import cache
 from pathlib import Path
@@ -12,12 +13,9 @@ FOLDER = Path(__file__).parent
 
 def toml(path: Path) -> dict[str, Any]:
     """A TOML file of this package."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    reader = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     with path.open("rb") as file:
-        return tomllib.load(file)
+        return dict(reader.load(file))
 
 
 @cache

@@ -68,7 +68,8 @@ class Rename:
 
     Attributes:
         new: the flag to use instead; None when it was removed.
-        since: the first version in which the old name is refused or means something else.
+        since: the first version in which the old name is refused.
+        until: the first version that knows the old name again.
         note: what else changes, in one line.
         routes: the routes, or their program (`megatron`), it holds for; empty for all.
     """
@@ -76,6 +77,7 @@ class Rename:
     old: str
     new: str | None
     since: str
+    until: str | None = None
     note: str = ""
     routes: tuple[str, ...] = ()
 
@@ -298,7 +300,9 @@ def history(flag: str, route: str) -> list[tuple[str, Flag | None]]:
 def _renames() -> Mapping[str, tuple[Rename, ...]]:
     out: dict[str, list[Rename]] = {}
     for entry in toml(FOLDER / "renames.toml")["rename"]:
-        rename = Rename(entry["old"], entry.get("new"), entry["since"], entry.get("note", ""), tuple(entry.get("routes", ())))
+        rename = Rename(
+            entry["old"], entry.get("new"), entry["since"], entry.get("until"), entry.get("note", ""), tuple(entry.get("routes", ()))
+        )
         out.setdefault(rename.old, []).append(rename)
     return {name: tuple(entries) for name, entries in out.items()}
 
@@ -311,7 +315,8 @@ def renames() -> tuple[Rename, ...]:
 def rename(name: str, route: str, version: str) -> Rename | None:
     """What became of a flag of an older version, as of `version`; None when nothing is known, or the old name still holds then."""
     for entry in _renames().get(name.replace("-", "_"), ()):
-        if entry.holds_for(route) and numbers(version) >= numbers(entry.since):
+        gone = numbers(entry.since) <= numbers(version) and (entry.until is None or numbers(version) < numbers(entry.until))
+        if gone and entry.holds_for(route):
             return entry
     return None
 
