@@ -137,6 +137,34 @@ def accelerators(count: int) -> None:
         "init": None,
     }.items():
         setattr(cuda, name, lambda *args, _value=value, **kwargs: _value)
+    _forget_probes()
+    _fake_backends()
+
+
+def _forget_probes() -> None:
+    """Drop what was remembered about the bare machine: transformers and accelerate keep the answers of their hardware probes."""
+    from accelerate.utils import imports as accelerate_probes
+    from transformers.utils import import_utils as transformers_probes
+
+    for module in (transformers_probes, accelerate_probes):
+        for probe in list(vars(module).values()):
+            if hasattr(probe, "cache_clear"):
+                probe.cache_clear()
+
+
+def _fake_backends() -> None:
+    """Let a process group that ms-swift starts by itself (GRPO in a plain process) come up: this torch has no nccl."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    original = dist.init_process_group
+
+    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
+        if backend == "fake":
+            return original(backend, *args, **kwargs)
+        return original("fake", store=FakeStore(), rank=int(os.environ.get("RANK", "0")), world_size=int(os.environ.get("WORLD_SIZE", "1")))
+
+    setattr(dist, "init_process_group", init_process_group)
 
 
 def process_group(world_size: int, rank: int = 0) -> None:
@@ -180,3 +208,12 @@ def no_network() -> None:
     setattr(socket.socket, "connect", refuse)
     setattr(socket.socket, "connect_ex", lambda self, address: 111)
     setattr(socket, "getaddrinfo", unresolved)
+
+
+def rollout_servers() -> None:
+    """Let a trainer in server mode find its rollout servers: the real client object, with the calls over the network left out."""
+    import swift.rlhf_trainers.vllm_client as module
+
+    module.resolve_hostname = lambda hostname: hostname
+    for cls, name in ((module.VLLMInferClient, "check_server"), (module.VLLMClient, "init_communicator"), (module.VLLMClient, "close_communicator")):
+        setattr(cls, name, lambda self, *args, **kwargs: None)
