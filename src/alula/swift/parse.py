@@ -226,6 +226,8 @@ class _Parser:
         options = self.vocabulary.options
         if text in options:
             return options[text], None
+        if text.startswith("-h"):  # `-h8`: argparse complains about the 8 or prints the help; both end the program
+            return options["-h"], None
         head, equals, tail = text.partition("=")
         if equals and head in options:
             return options[head], tail
