@@ -115,7 +115,7 @@ CORNERS = [
     (("--reward_funcs", "a", "-1", "b"), "reward_funcs", ("a", "-1", "b")),
     (("--vllm-mode", "server"), "vllm_mode", "server"),
     (("--beta=0.5",), "beta", 0.5),
-    (("--vllm_mode", "None"), "vllm_mode", None),
+    (("--truncation_strategy", "None"), "truncation_strategy", None),
     (("--ref_model", "None"), "ref_model", "None"),
 ]
 

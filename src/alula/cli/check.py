@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from alula.output.report import Report
 from alula.rules.engine import Selection, check_run
 from alula.run.finding import SEVERITIES, Finding
 from alula.run.job import Job
@@ -59,8 +60,7 @@ def command(
     return 1 if any(SEVERITIES.index(finding.severity) <= worst for finding in report.findings) else 0
 
 
-def _report(inputs: Inputs, selection: Selection, least: str | None) -> Any:
-    from alula.output.report import Report
+def _report(inputs: Inputs, selection: Selection, least: str | None) -> Report:
     from alula.rules.suppress import apply_suppressions
 
     findings: list[Finding] = []
@@ -86,7 +86,7 @@ def _shifted(found: Sequence[Finding], shift: int) -> list[Finding]:
     return [replace(f, job=f.job + shift) if f.job is not None and shift else f for f in found]
 
 
-def _render(report: Any, form: str, color: bool) -> str:
+def _render(report: Report, form: str, color: bool) -> str:
     if form == "json":
         from alula.output.json_v1 import render_check
 
@@ -104,7 +104,7 @@ def _render(report: Any, form: str, color: bool) -> str:
     return render_text(report, color=color)
 
 
-def _fix(report: Any, as_diff: bool, unsafe: bool, output: str | None) -> bool:
+def _fix(report: Report, as_diff: bool, unsafe: bool, output: str | None) -> bool:
     """Apply or show the fixes. Returns whether anything changes."""
     from alula.write.edits import WriteError, apply, plan_diff, write_atomic
 

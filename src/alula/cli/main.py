@@ -27,16 +27,16 @@ _VERBS = {
 class _Verbs(click.Group):
     """Verbs are imported when they are called: start-up time is a feature."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(_VERBS)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
         if name not in _VERBS:
             return None
         command: click.Command = import_module(f"alula.cli.{name}").command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         with formatter.section("Verbs"):
             formatter.write_dl(list(_VERBS.items()))
 
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
     except BrokenPipeError:  # `alula … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except Exception as error:  # noqa: BLE001  # the one place that turns our own bugs into exit code 3
+    except Exception as error:  # the one place that turns our own bugs into exit code 3
         if os.environ.get("ALULA_DEBUG"):
             raise
         first = str(error).splitlines()[0] if str(error) else ""

@@ -14,7 +14,7 @@ from alula.run.source import Source, Span, Token
 
 from .config import env_block, flatten, is_ray, ray_shared_words, ray_spec, read_config
 from .errors import ReadError
-from .launcher import Start, find_start
+from .launcher import find_start
 from .yaml import Entry
 
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
@@ -92,7 +92,7 @@ def read_command(words: Sequence[str], options: ReadOptions) -> Run:
         at += 1
     command = Command(tuple(spans[at:]), env, Span("<args>", 0, len(source.data)))
     builder = _Builder(options, {source.name: source}, {})
-    job = builder.job(command, source)
+    job = builder.job(command)
     if job is None:
         raise ReadError(f"`{' '.join(words[:4])}` is no ms-swift command; write `alula check -- swift rlhf …`")
     return Run((job,), builder.sources, options.cluster, tuple(builder.findings), tuple(_unresolved((job,))))
@@ -142,7 +142,7 @@ def _read_script(source: Source, options: ReadOptions) -> Run:
     builder = _Builder(options, {source.name: source, **result.sources}, result.files)
     jobs: list[Job] = []
     for command in result.commands:
-        job = builder.job(command, source)
+        job = builder.job(command)
         if job is not None:
             jobs.append(job)
     findings = (*result.findings, *builder.findings)
@@ -160,7 +160,7 @@ class _Builder:
         major, minor = (int(part) for part in options.version.split(".")[:2])
         self.version = (major, minor)
 
-    def job(self, command: Command, source: Source) -> Job | None:
+    def job(self, command: Command) -> Job | None:
         start = find_start(command.words, command.env)
         if start is None:
             return None
@@ -169,7 +169,7 @@ class _Builder:
             background=command.background, maybe=command.maybe, commented=command.commented, loop=command.loop,
         )  # fmt: skip
         if start.route == "megatron rlhf" and any(token.text == "--use_ray" for token in start.argv):
-            return self._ray(job, start)
+            return self._ray(job)
         return self._with_config(job)
 
     def _with_config(self, job: Job) -> Job:
@@ -195,7 +195,7 @@ class _Builder:
         argv = (*job.argv[:at], *flatten(entries), *job.argv[at + count :])
         return replace(job, argv=argv, env=env, launches=(launch,), config=token.text)
 
-    def _ray(self, job: Job, start: Start) -> Job:
+    def _ray(self, job: Job) -> Job:
         """`megatron rlhf --use_ray true --config x.yaml`: everything but `--config` is dropped (`cli/_megatron/rlhf.py`)."""
         place = next((n for n, token in enumerate(job.argv) if token.text == "--config" and n + 1 < len(job.argv)), None)
         if place is None:

@@ -1,6 +1,6 @@
 """YAML with places: a tree of nodes that know the bytes they came from.
 
-PyYAML is used since ms-swift reads with its `safe_load`, so that `1e-6`, `yes` and dates mean the same here. The tree is built from events, without
+PyYAML's own parser is used (not libyaml, which differs on tabs), since ms-swift reads with `yaml.safe_load`: `1e-6`, `yes` and dates mean the same here. The tree is built from events, without
 recursion, with limits on depth and alias expansion: a hostile file gives a `ReadError`.
 """
 
@@ -17,11 +17,7 @@ from alula.run.source import Source, Span
 
 from .errors import ReadError
 
-try:
-    _Loader: Any = yaml.CSafeLoader
-except AttributeError:  # PyYAML without libyaml
-    _Loader = yaml.SafeLoader
-
+_MAX_BYTES = 400_000
 _MAX_DEPTH = 60
 _MAX_NODES = 200_000
 
@@ -87,11 +83,13 @@ def read_yaml(source: Source, base: int = 0, data: bytes | None = None) -> Node 
         ReadError: it is no YAML, or too deep or too large.
     """
     raw = source.data if data is None else data
+    if len(raw) > _MAX_BYTES:
+        raise ReadError(f"has {len(raw):,} bytes; a config may have {_MAX_BYTES:,} at most", source.name)
     text = raw.decode("utf-8-sig" if not base else "utf-8", "replace")
     shift = 3 if raw.startswith(b"\xef\xbb\xbf") and not base else 0
     offsets = _offsets(text, base + shift)
     try:
-        return _build(_Loader(text), source, offsets)
+        return _build(yaml.SafeLoader(text), source, offsets)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = source.position(offsets(mark.index)) if mark is not None else (1, 1)
@@ -116,6 +114,7 @@ def _offsets(text: str, base: int) -> Any:
 
 
 def _events(loader: Any) -> Iterator[Any]:
+    """The parser's events; `Any` since its stubs leave open whether an event has marks, which it always has."""
     try:
         while loader.check_event():
             yield loader.get_event()
@@ -127,43 +126,46 @@ def _build(loader: Any, source: Source, offsets: Any) -> Node | None:
     scalars = _Scalars()
     stack: list[_Open] = []
     anchors: dict[str, tuple[Node, int]] = {}
-    total = 0
+    total = documents = 0
     root: Node | None = None
     for event in _events(loader):
+        first: Any = event.start_mark
+        last: Any = event.end_mark
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             kind = "mapping" if isinstance(event, yaml.MappingStartEvent) else "sequence"
-            start = offsets(event.start_mark.index)
+            start = offsets(first.index)
             node = Node(kind, {} if kind == "mapping" else [], Span(source.name, start, start))
             stack.append(_Open(node))
             if event.anchor:
                 anchors[event.anchor] = (node, 1)
             if len(stack) > _MAX_DEPTH:
-                raise ReadError(f"nested deeper than {_MAX_DEPTH} levels", source.name, event.start_mark.line + 1)
+                raise ReadError(f"nested deeper than {_MAX_DEPTH} levels", source.name, first.line + 1)
             continue
         if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             done = stack.pop()
-            end = offsets(event.end_mark.index)
+            end = offsets(last.index)
             node = Node(done.node.kind, done.node.value, Span(source.name, done.node.span.start, end))
             size = done.size
             for name, (anchored, _) in list(anchors.items()):
                 if anchored is done.node:
                     anchors[name] = (node, size)
         elif isinstance(event, yaml.ScalarEvent):
-            span = Span(source.name, offsets(event.start_mark.index), offsets(event.end_mark.index))
+            span = Span(source.name, offsets(first.index), offsets(last.index))
             node, size = Node("scalar", scalars.read(event), span, event.style), 1
             if event.anchor:
                 anchors[event.anchor] = (node, 1)
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchors or any(opened.node is anchors[event.anchor][0] for opened in stack):
-                raise ReadError(f"alias *{event.anchor} has no finished anchor", source.name, event.start_mark.line + 1)
+                raise ReadError(f"alias *{event.anchor} has no finished anchor", source.name, first.line + 1)
             node, size = anchors[event.anchor]
-        elif isinstance(event, yaml.DocumentEndEvent):
-            break
         else:
+            documents += isinstance(event, yaml.DocumentStartEvent)
+            if documents > 1:
+                raise ReadError("holds several YAML documents; a config is one", source.name, first.line + 1)
             continue
         total += size
         if total > _MAX_NODES:
-            raise ReadError(f"more than {_MAX_NODES} values once its aliases are expanded", source.name, event.start_mark.line + 1)
+            raise ReadError(f"more than {_MAX_NODES} values once its aliases are expanded", source.name, first.line + 1)
         if not stack:
             root = node
             continue

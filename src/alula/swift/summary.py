@@ -120,7 +120,8 @@ def _steps_per_epoch(view: View, out: Numbers, rows: int) -> int | None:
     accumulation = out.get("gradient_accumulation_steps")
     prompts = out.get("prompts_per_rollout")
     if view.rlhf_type in VLLM_TYPES and prompts and accumulation:
-        return int(rows // prompts * out["steps_per_generation"] / accumulation)
+        micro_steps: int = rows // prompts * out["steps_per_generation"]
+        return micro_steps // int(accumulation)
     per_device, replicas = out.get("per_device_train_batch_size"), out.get("data_parallel")
     if not (per_device and replicas and accumulation):
         return None
