@@ -68,26 +68,40 @@ def judge(request: dict[str, Any], home: Path) -> dict[str, Any]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     warnings = _collect_warnings()
+    route, argv = request["route"], list(request.get("argv") or [])
+    os.environ.update({str(k): str(v) for k, v in (request.get("env") or {}).items()})
+    if route != "ray" and argv and argv[0].endswith((".json", ".yaml", ".yml")):
+        unread = read_config(argv)
+        if unread:
+            return {**OUTCOME, "message": unread}
     machine(request)
-    route = request["route"]
     if route == "ray":
         from conformance.ray_driver import judge_ray
 
         answer = judge_ray(request, home)
     else:
-        answer = judge_route(route, list(request.get("argv") or []), request, home)
+        answer = judge_route(route, argv, request, home)
     return {**OUTCOME, **answer, "warnings": warnings}
+
+
+def read_config(argv: list[str]) -> str:
+    """Let ms-swift's launcher put the configuration file in the first place of `argv` in its flags' place. Returns why it could not."""
+    from swift.cli.main import parse_yaml_args
+
+    try:
+        parse_yaml_args(argv)
+    except Exception as error:  # no such file, not YAML, not a mapping
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def machine(request: dict[str, Any]) -> None:
     """Set up environment, devices and process group as the launcher of this request would."""
-    env = {str(k): str(v) for k, v in (request.get("env") or {}).items()}
-    os.environ.update(env)
     route = request["route"]
     megatron = route.startswith("megatron") or route == "ray"
     world = int(request.get("world_size") or 1)
     local = int(request.get("local_world_size") or world)
-    torchrun = world > 1 or "NPROC_PER_NODE" in env or "NNODES" in env or bool(request.get("distributed"))
+    torchrun = world > 1 or "NPROC_PER_NODE" in os.environ or "NNODES" in os.environ or bool(request.get("distributed"))
     ranked = route != "ray" and torchrun and (megatron or route in TORCHRUN_ROUTES)
     if ranked:
         os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(local))
@@ -95,10 +109,11 @@ def machine(request: dict[str, Any]) -> None:
         os.environ.setdefault("MASTER_PORT", "29500")
     devices = request.get("devices")
     if devices is None:
-        visible = next((env[name] for name in VISIBLE if name in env), None)
+        visible = next((os.environ[name] for name in VISIBLE if name in os.environ), None)
         devices = len([d for d in visible.split(",") if d.strip()]) if visible is not None else (local if ranked else 1)
     pretend.accelerators(int(devices))
     pretend.no_network()
+    pretend.rollout_servers()
     if ranked or megatron:
         pretend.process_group(world if ranked else 1)
 

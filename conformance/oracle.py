@@ -42,6 +42,7 @@ def warm_up(home: Path) -> None:
     pretend.packages(home / "site")
     import swift.arguments
     import swift.rlhf_trainers.arguments  # noqa: F401  the trainers' own configurations hold the batch checks
+    import swift.rlhf_trainers.vllm_client  # noqa: F401
     import swift.trainers.arguments  # noqa: F401
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from conformance import fixtures
 
 FALLBACK_TYPE = "qwen2"
+FALLBACK_TEMPLATE = "qwen2_5"
 
 # field: how it is stood in for. A list field is handled element by element.
 MODELS = ("model", "ref_model", "teacher_model", "reward_model")
@@ -86,15 +87,22 @@ class StandIns:
         if written is not None and written not in MODEL_MAPPING:
             if not self.lost_plugin:
                 return self._model_dir(text, None)  # ms-swift itself refuses the unknown type
-            setattr(args, field, FALLBACK_TYPE)
+            setattr(args, field, None)  # the plugin that registers it is not here
             self.replaced.append(f"--{field}")
-            return self._model_dir(text, MODEL_MAPPING[FALLBACK_TYPE])
-        meta = MODEL_MAPPING[written] if written else get_matched_model_meta(text)
-        if meta is None:  # a folder of the user's own, whose config.json would have told the type
-            meta = MODEL_MAPPING[FALLBACK_TYPE]
-            if name == "model" and hasattr(args, "model_type"):
-                args.model_type = FALLBACK_TYPE
+            written = None
+        by_name = get_matched_model_meta(text)
+        meta = MODEL_MAPPING[written] if written else by_name or MODEL_MAPPING[FALLBACK_TYPE]
+        if by_name is None:
+            self._own_folder(args, meta, field)
         return self._model_dir(text, meta)
+
+    def _own_folder(self, args: Any, meta: Any, field: str) -> None:
+        """A folder of the user's own: its `config.json` and `args.json` would have told model type and template."""
+        if not isinstance(getattr(args, field, []), list):  # reward models have a list of types, which nothing reads while parsing
+            setattr(args, field, meta.model_type)
+        if field == "model_type" and getattr(args, "template", "") is None and meta.template is None and len(meta.candidate_templates) != 1:
+            args.template = FALLBACK_TEMPLATE if FALLBACK_TEMPLATE in meta.candidate_templates else next(iter(meta.candidate_templates), "dummy")
+            self.replaced.append("--template")
 
     def _model_dir(self, text: str, meta: Any) -> str:
         folder = self.home / "models" / (text.rstrip("/").split("/")[-1].replace(":", "_") or "model")
@@ -130,10 +138,12 @@ class StandIns:
         """What a training run of ms-swift leaves beside its weights: the model that it started from."""
         from swift.model import MODEL_MAPPING
 
-        model = getattr(args, "model", None) or self._model_dir("stand-in", MODEL_MAPPING[FALLBACK_TYPE])
-        saved = {"model": model, "model_type": getattr(args, "model_type", None) or FALLBACK_TYPE, "tuner_type": tuner_type, "swift_version": "4.6.0"}
+        saved = {"tuner_type": tuner_type, "swift_version": "4.6.0"}
         if getattr(args, "model", None):
-            saved.pop("model_type")  # the name decides
+            saved["model"] = args.model
+        else:
+            model = self._model_dir("stand-in", MODEL_MAPPING[FALLBACK_TYPE])
+            saved.update(model=model, model_type=FALLBACK_TYPE, template=FALLBACK_TEMPLATE)
         (folder / "args.json").write_text(json.dumps(saved), encoding="utf-8")
 
     def _text(self, text: str) -> str:
