@@ -21,6 +21,7 @@ from alula.run.source import Token
 
 from .arithmetic import Generation, data_parallel, default_accumulation, generation
 from .launch import Placement, place
+from .layout import LayoutError, parse_layout
 from .parse import UNKNOWN, Parsed, Use, Vocabulary, parse
 
 VLLM_TYPES = ("grpo", "gkd")
@@ -412,8 +413,7 @@ def _megatron(v: _Derivation) -> None:
     v.default("truncation_strategy", "delete", "default")
     if v["recompute_granularity"] == "none":
         v.put("recompute_granularity", None, "none")
-    if v["virtual_pipeline_model_parallel_size"] == 1:
-        v.put("virtual_pipeline_model_parallel_size", None, "1 counts as unset")
+    _virtual_stages(v)
     if isinstance(v["freeze_vit"], bool):
         v.default("vit_gradient_checkpointing", not v["freeze_vit"], "freeze_vit")
     v.default("eval_steps", v["save_steps"], "save_steps")
@@ -429,11 +429,32 @@ def _megatron(v: _Derivation) -> None:
             v.put(name, v[name][0], "one value")
 
 
+def _virtual_stages(v: _Derivation) -> None:
+    """A layout gives the virtual pipeline size, whatever the flag says (`megatron_args.py:_init_vpp_size`)."""
+    name = "virtual_pipeline_model_parallel_size"
+    layout, pipeline = v["pipeline_model_parallel_layout"], v["pipeline_model_parallel_size"]
+    if layout is UNKNOWN or (layout is not None and not isinstance(pipeline, int)):
+        v.put(name, UNKNOWN, "the layout is not known")
+    elif isinstance(layout, str):
+        try:
+            stages = len(parse_layout(layout).stages)
+        except LayoutError:
+            stages = 0
+        v.put(name, stages // pipeline if stages and pipeline > 0 and stages % pipeline == 0 else UNKNOWN, "stages of the layout / pipeline_model_parallel_size")
+    if v[name] == 1:
+        v.put(name, None, "1 counts as unset")
+
+
 def _megatron_export(v: _Derivation) -> None:
-    if v["to_hf"] is not UNKNOWN:
+    if v.unknown("to_hf", "to_mcore"):
+        v.default("merge_lora", UNKNOWN, "the direction is not known")
+        v.put("sequence_parallel", UNKNOWN, "the direction is not known")
+    elif v["to_hf"] or v["to_mcore"]:
         v.default("merge_lora", v["to_hf"], "to_hf")
-    if v["recompute_granularity"] == "none":
-        v.put("recompute_granularity", None, "none")
+        tensor = v["tensor_model_parallel_size"]
+        if tensor is UNKNOWN or isinstance(tensor, int) and tensor > 1:
+            v.put("sequence_parallel", UNKNOWN if tensor is UNKNOWN else True, "an export with tensor parallelism")
+    _megatron(v)
 
 
 # --- arithmetic over a finished view ---
