@@ -9,9 +9,8 @@ from functools import cached_property
 from alula.rules.suppress import Suppressed
 from alula.run.finding import SEVERITIES, Finding, Fix, Severity
 from alula.run.job import Job
+from alula.run.redact import Redactor
 from alula.run.source import Source, Span, Token
-
-from .redact import Redactor
 
 
 @dataclass(frozen=True)

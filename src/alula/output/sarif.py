@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from alula import __version__
 from alula.run.finding import Finding, Fix
+from alula.run.redact import MARK
 from alula.run.source import Span
 
-from .redact import MARK
 from .report import Report
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alula.run.job import Job, Launch, Run
+from alula.run.redact import redact
 from alula.run.source import Token
 from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 from alula.swift.summary import device_ids, gpu_map, summary
-
-from .redact import redact
 
 _LAUNCH = (("nproc", "NPROC_PER_NODE"), ("nnodes", "NNODES"), ("node_rank", "NODE_RANK"), ("master_addr", "MASTER_ADDR"), ("master_port", "MASTER_PORT"))
 

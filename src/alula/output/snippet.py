@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .redact import Redactor
+from alula.run.redact import Redactor
+
 from .report import printable
 
 TAB = 4
