@@ -41,16 +41,16 @@ def world_size(c: JobCheck) -> Iterator[Finding]:
         if getattr(s, axis) < 1:
             yield c.finding("--{flag} {value}: a parallel size is at least 1", AXES[axis], flag=AXES[axis], value=getattr(s, axis), fix=f"--{AXES[axis]} 1")
             return
+    pipeline, context = s.pipeline or 1, s.context or 1
     if s.world % s.model == 0:
         return
-    assert s.tensor and s.pipeline and s.context
     source, said = processes(c)
     template = (
         "{world} process(es) cannot hold copies of the model that take TP {tp} × PP {pp} × CP {cp} = {model} ranks each: the processes ({said}) must be a multiple of {model}"
     )
     shape = c.shape
     heads = shape.heads if shape is not None else None
-    left = s.world // (s.pipeline * s.context) if s.world % (s.pipeline * s.context) == 0 else 0
+    left = s.world // (pipeline * context) if s.world % (pipeline * context) == 0 else 0
     fix: Fix | str
     if source == "NPROC_PER_NODE" and c.job.launch.nproc is None and s.world < s.model:
         local = s.model // (s.world or 1) if c.job.launch.nnodes is not None else s.model

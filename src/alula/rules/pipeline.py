@@ -11,7 +11,7 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck
 from .mcore import AXES, ROUTES, Sizes, listed, on_ray, sizes, whole
-from .registry import rule
+from .registry import MEGATRON, rule
 
 FIRST, LAST = "decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"
 EMBEDDING, LOSS = "account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"
@@ -424,3 +424,90 @@ def layout_overrides(c: JobCheck) -> Iterator[Finding]:
             "--virtual_pipeline_model_parallel_size {given} is overwritten: the layout's {stages} stages / PP {pp} make it {real}", VIRTUAL, flags=[LAYOUT],
             given=use.value, stages=len(layout.stages), pp=pipeline, real=real, fix=c.drop_flag(VIRTUAL),
         )  # fmt: skip
+
+
+@rule("PAR110", "virtual-pipeline-micro-batches", consequence="wrong", routes=MEGATRON)
+def virtual_micro_batches(c: JobCheck) -> Iterator[Finding]:
+    """Too few, or unevenly many, micro-batches for the interleaved pipeline.
+
+    With virtual stages a rank runs groups of consecutive micro-batches (as many as pipeline stages, or `--microbatch_group_size_per_vp_stage`). A group may
+    not be larger than the micro-batches of a step nor smaller than the pipeline, and the last, incomplete group must fill the pipeline too.
+
+    In the log: `ValueError: The number of contiguous micro-batches in a virtual pipeline stage should range in [PP=4 , M=2]`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --pipeline_model_parallel_size 4 --virtual_pipeline_model_parallel_size 3 --global_batch_size 4
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --pipeline_model_parallel_size 4 --virtual_pipeline_model_parallel_size 3 --global_batch_size 16
+    ```
+
+    Source: megatron/core/pipeline_parallel/schedules.py:forward_backward_pipelining_with_interleaving (megatron-core)
+    Not shown on CPU: it is raised by the first training step
+    """
+    s, count = sizes(c), _micro_batches(c)
+    if count is None or not s.pipeline or s.pipeline < 2 or s.virtual is None:
+        return
+    name = "microbatch_group_size_per_vp_stage"
+    if c.v.get(name) is UNKNOWN:
+        return
+    group = whole(c.v.get(name)) or s.pipeline
+    unit = (whole(c.v.get("micro_batch_size")) or 1) * (c.v.data_parallel or 1)
+    flags = [VIRTUAL, AXES["pipeline"], "global_batch_size", "micro_batch_size"]
+    if not s.pipeline <= group <= count:
+        at = name if c.v.written(name) and group < s.pipeline else "global_batch_size"
+        yield c.finding(
+            "virtual stages run groups of {group} micro-batches: the group must lie between PP {pp} and the {count} micro-batches of a step "
+            "(global_batch_size / (micro_batch_size × data parallel))",
+            at, flags=flags, group=group, pp=s.pipeline, count=count,
+            fix=f"--global_batch_size {unit * max(group, s.pipeline)} or a multiple of it, or no --{VIRTUAL}" if group >= s.pipeline else f"--{name} {s.pipeline} or more",
+        )  # fmt: skip
+    elif 0 < count % group < s.pipeline:
+        yield c.finding(
+            "{count} micro-batches a step in groups of {group} leave a last group of {rest}, which must be 0 or at least PP {pp}", "global_batch_size", flags=flags,
+            count=count, group=group, rest=count % group, pp=s.pipeline,
+            fix=f"--global_batch_size {unit * (count // group * group)} or {unit * (count // group + 1) * group}",
+        )  # fmt: skip
+
+
+@rule("PAR111", "pipeline-mostly-idle", severity="warning", consequence="waste", confidence="medium", routes=MEGATRON)
+def idle_pipeline(c: JobCheck) -> Iterator[Finding]:
+    """Fewer micro-batches a step than pipeline stages.
+
+    A pipeline of PP stages runs M micro-batches in M + PP - 1 turns, so it stands still for (PP - 1) / (M + PP - 1) of the time, more than half where M is
+    below PP.
+
+    In the log: nothing; the throughput is low
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --pipeline_model_parallel_size 4 --global_batch_size 4 --micro_batch_size 2
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --pipeline_model_parallel_size 4 --global_batch_size 64 --micro_batch_size 2
+    ```
+
+    Source: megatron/core/pipeline_parallel/schedules.py:forward_backward_pipelining_without_interleaving (megatron-core)
+    """
+    s, count = sizes(c), _micro_batches(c)
+    if count is None or not s.pipeline or s.pipeline < 3 or s.virtual is not None or not s.virtual_known or count >= s.pipeline:
+        return
+    unit = (whole(c.v.get("micro_batch_size")) or 1) * (c.v.data_parallel or 1)
+    yield c.finding(
+        "{count} micro-batch(es) a step (global_batch_size / (micro_batch_size × data parallel)) for {pp} pipeline stages: the stages stand idle {share}% of the time",
+        "global_batch_size", flags=[AXES["pipeline"], "micro_batch_size"], count=count, pp=s.pipeline, share=round(100 * (s.pipeline - 1) / (count + s.pipeline - 1)),
+        fix=f"--global_batch_size {unit * s.pipeline * 2} or more, or a smaller --{AXES['pipeline']}",
+    )  # fmt: skip
+
+
+def _micro_batches(c: JobCheck) -> int | None:
+    """Micro-batches of one optimizer step, or None where they are not known or not whole."""
+    total, micro, data = whole(c.v.get("global_batch_size")), whole(c.v.get("micro_batch_size")), c.v.data_parallel
+    if not total or not micro or not data or total < 1 or micro < 1 or total % (micro * data):
+        return None
+    return total // (micro * data)
