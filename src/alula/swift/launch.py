@@ -80,9 +80,9 @@ def place(job: Job, cluster: Cluster, torchrun_route: bool) -> Placement:
     count = len(devices) if devices is not None else (None if hidden else cluster.gpus_per_node)
     if launch.launcher == "ray":  # nproc is the train group's GPUs over all nodes; Ray gives each worker one device
         world = integer(launch.nproc)
-        nodes = 1 if launch.nnodes is None else integer(launch.nnodes)
-        per_node = world // nodes if world is not None and nodes else None
-        return Placement(True, per_node, nodes, world, devices, count, False)
+        hosts = 1 if launch.nnodes is None else integer(launch.nnodes)
+        per_node = world // hosts if world is not None and hosts else None
+        return Placement(True, per_node, hosts, world, devices, count, False)
     if launch.launcher == "python" or (launch.launcher == "cli" and not (torchrun_route and (launch.nproc or launch.nnodes))):
         # A plain process; a WORLD_SIZE in the environment without ranks changes no batch arithmetic (the trainer asks accelerate).
         local: int | None = 1

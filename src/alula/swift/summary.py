@@ -117,12 +117,13 @@ def _steps_per_epoch(view: View, out: Numbers, rows: int) -> int | None:
             return None
         per_prompt = (_number(view.get("num_generations")) or 1) if view.rlhf_type == "grpo" else 1
         return train_iters(rows, micro, replicas, size, 1, per_prompt)
-    accumulation = out.get("gradient_accumulation_steps")
-    prompts = out.get("prompts_per_rollout")
+    accumulation: int | None = out.get("gradient_accumulation_steps")
+    prompts: int | None = out.get("prompts_per_rollout")
     if view.rlhf_type in VLLM_TYPES and prompts and accumulation:
         micro_steps: int = rows // prompts * out["steps_per_generation"]
-        return micro_steps // int(accumulation)
-    per_device, replicas = out.get("per_device_train_batch_size"), out.get("data_parallel")
+        return micro_steps // accumulation
+    per_device: int | None = out.get("per_device_train_batch_size")
+    replicas: int | None = out.get("data_parallel")
     if not (per_device and replicas and accumulation):
         return None
     return max(1, ceil(ceil(rows / (per_device * replicas)) / accumulation))

@@ -1,0 +1,23 @@
+"""One effective value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .parse import Use
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """One value of the real argument object.
+
+    Attributes:
+        value: as ms-swift holds it after `__post_init__`, or UNKNOWN.
+        origin: `written`, `default`, or `derived: <why>`.
+        use: the occurrence that counts, where it is written.
+    """
+
+    value: Any
+    origin: str
+    use: Use | None = None
