@@ -1,0 +1,291 @@
+"""The files beside a run: its rows of data and its plugins, found on this disk and read once a run.
+
+What is not here (a hub id, a path on another machine, a form that is not looked into) is not known, and rules stay silent about it.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from alula.read.dataset import form_of, read_dataset
+from alula.run.dataset import DatasetSample, Row
+from alula.run.finding import Finding, Fix
+from alula.run.source import Source, Span, Token
+from alula.swift.columns import STANDARD, Mapped, mapped
+from alula.swift.effective import View
+from alula.swift.parse import UNKNOWN
+
+from .context import JobCheck, RunCheck
+from .registry import Rule
+
+ROWS_SUFFIXES = (".jsonl", ".csv", ".parquet", ".txt")
+
+
+def local_file(whole: RunCheck, name: str, script: str | None = None) -> Path | None:
+    """A path of the run on this disk: from where the run starts, else from beside the script that names it."""
+    path = Path(name).expanduser()
+    beside = [Path(whole.cwd), *([Path(script).parent] if script and not script.startswith(("<", "-")) else [])]
+    try:
+        for folder in beside:
+            if (folder / path).is_file():
+                return folder / path
+    except (OSError, ValueError):  # a name too long, or with a NUL
+        return None
+    return None
+
+
+# --- rows ---
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One value of `--dataset` or `--val_dataset`.
+
+    Attributes:
+        name: without the prefix of a hub, subsets and `#N`.
+        take: the N of `#N`.
+        token: where it is written; None for rows that stand for the data.
+        sample: what the file holds; None where it is not here.
+        mapped: its columns as ms-swift maps them; None where they are not known.
+    """
+
+    name: str
+    take: int | None
+    token: Token | None
+    sample: DatasetSample | None
+    mapped: Mapped | None
+
+    @property
+    def count(self) -> int | None:
+        """Rows that it gives, `#N` applied (more than there are repeats them)."""
+        if self.take is not None:
+            return self.take
+        return self.sample.count if self.sample is not None else None
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data of one flag of a job.
+
+    Attributes:
+        keeps_all: columns that ms-swift does not know are kept (GRPO); None where that is not known.
+    """
+
+    entries: tuple[Entry, ...]
+    keeps_all: bool | None
+
+    @property
+    def complete(self) -> bool:
+        """True when all of it was found and has known columns."""
+        return bool(self.entries) and all(entry.mapped is not None for entry in self.entries)
+
+    @property
+    def count(self) -> int | None:
+        """Rows altogether, or None."""
+        counts = [entry.count for entry in self.entries]
+        return sum(count for count in counts if count is not None) if counts and None not in counts else None
+
+    @cached_property
+    def columns(self) -> frozenset[str] | None:
+        """Columns of the loaded data, which is the union over its parts; None where a part is not known."""
+        if not self.complete or self.keeps_all is None:
+            return None
+        every = frozenset().union(*(entry.mapped.columns for entry in self.entries if entry.mapped is not None))
+        return every if self.keeps_all else every & STANDARD
+
+
+def split_name(value: str, exists: bool) -> tuple[str, int | None]:
+    """`hf::id:subset#N` -> (id or path, N). `exists`: the whole is a path."""
+    if exists:
+        return value, None
+    head, colons, rest = value.partition("::")
+    value = rest if colons and head.lower() in ("hf", "ms") else value
+    name, mark, count = value.rpartition("#")
+    take = int(count) if mark and count.strip().lstrip("-").isdigit() else None
+    return ((name if take is not None else value), take)
+
+
+def data_of(c: JobCheck, flag: str = "dataset") -> Data | None:
+    """What is known about the data of a job; None when the flag is not given, or its values are not known."""
+    key = f"data:{c.v.index}:{flag}"
+    found: Data | None = c.whole.once(key, lambda: _data_of(c, flag))
+    return found
+
+
+def train_rows(c: JobCheck) -> int | None:
+    """Rows that are trained on in one epoch, the validation split taken off; None where that is not known."""
+    data = data_of(c)
+    ratio = c.v.get("split_dataset_ratio", 0.0)
+    if data is None or data.count is None or c.v.get("streaming") is not False or not isinstance(ratio, (int, float)):
+        return None
+    if ratio <= 0:
+        return data.count
+    return sum(entry.count - max(int(entry.count * ratio), 1) for entry in data.entries if entry.count is not None)
+
+
+def _data_of(c: JobCheck, flag: str) -> Data | None:
+    keeps = c.v.get("remove_unused_columns")
+    keeps_all = None if keeps is UNKNOWN else not keeps
+    user = columns_mapping(c.v)
+    automatic = c.v.get("disable_auto_column_mapping", False)
+    known_mapping = user is not None and automatic is not UNKNOWN and c.v.get("custom_dataset_info") in ((), None)
+    stand_in = c.whole.dataset_file if flag == "dataset" else None
+    if stand_in is not None:
+        sample = _sample(c.whole, Path(stand_in), stand_in)
+        return Data((_entry(stand_in, None, None, sample, user if known_mapping else None, bool(automatic)),), keeps_all)
+    use = c.v.use(flag)
+    if use is None or use.maybe or not use.values or not all(value.known for value in use.values):
+        return None
+    loose = loose_rows(c.whole)
+    entries: list[Entry] = []
+    for token in use.values:
+        whole_path = local_file(c.whole, token.text, c.job.file)
+        name, take = split_name(token.text, whole_path is not None)
+        path = whole_path or local_file(c.whole, name, c.job.file) or _given(loose, name, len(use.values) == 1)
+        sample = _sample(c.whole, path, name) if path is not None else None
+        entries.append(_entry(name, take, token, sample, user if known_mapping else None, bool(automatic)))
+    return Data(tuple(entries), keeps_all)
+
+
+def _entry(
+    name: str, take: int | None, token: Token | None, sample: DatasetSample | None, user: Mapping[str, str] | None, automatic: bool
+) -> Entry:
+    known = sample is not None and sample.rows and user is not None
+    return Entry(name, take, token, sample, mapped(sample.columns, user, not automatic) if known and sample is not None else None)
+
+
+def columns_mapping(v: View) -> Mapping[str, str] | None:
+    """`--columns` as a mapping; None where it cannot be known (it may also name a file)."""
+    value = v.get("columns")
+    if value is None:
+        return {}
+    if not isinstance(value, str):
+        return None
+    try:
+        made = json.loads(value)
+    except ValueError:
+        return None
+    return {str(old): str(new) for old, new in made.items()} if isinstance(made, dict) else None
+
+
+def _sample(whole: RunCheck, path: Path, name: str) -> DatasetSample | None:
+    given = next((given for given, there in loose_rows(whole).items() if there == path), name)
+    found: DatasetSample | None = whole.once(f"rows:{path}", lambda: read_dataset(path, given))
+    return found
+
+
+def loose_rows(whole: RunCheck) -> dict[str, Path]:
+    """Files of rows that were given to `check` themselves, by name."""
+    configs = {job.config for job in whole.run.jobs} | {job.file for job in whole.run.jobs} | {whole.dataset_file}
+    found: dict[str, Path] = {}
+    for name, source in whole.run.sources.items():
+        rows = name.endswith(ROWS_SUFFIXES) or (name.endswith(".json") and name not in configs)
+        if rows and source.path is not None and form_of(source.path) is not None:
+            found[name] = Path(source.path)
+    return found
+
+
+def _given(loose: Mapping[str, Path], name: str, alone: bool) -> Path | None:
+    """A file given beside the script that the run names, or the only one there is."""
+    same = [path for given, path in loose.items() if posixpath.basename(given) == posixpath.basename(name)]
+    if same:
+        return same[0]
+    return next(iter(loose.values())) if alone and len(loose) == 1 else None
+
+
+@dataclass
+class RowsCheck:
+    """One file of rows and the job that uses it, as a rule sees them.
+
+    Attributes:
+        c: the job; None for rows that were given without one.
+        flag: `dataset` or `val_dataset`.
+        data: everything that flag names.
+    """
+
+    whole: RunCheck
+    rule: Rule
+    sample: DatasetSample
+    c: JobCheck | None = None
+    flag: str = "dataset"
+    entry: Entry | None = None
+    data: Data | None = None
+
+    @property
+    def kind(self) -> Any:
+        """The algorithm: an rlhf_type, `sft` or `sample`; UNKNOWN where it is not known, None without a job."""
+        if self.c is None:
+            return None
+        route = self.c.v.route
+        if route.endswith(" rlhf"):
+            return self.c.v.rlhf_type
+        return {"swift sft": "sft", "swift pt": "sft", "megatron sft": "sft", "megatron pt": "sft", "swift sample": "sample"}.get(route)
+
+    @property
+    def mapped(self) -> Mapped | None:
+        if self.entry is not None:
+            return self.entry.mapped
+        return mapped(self.sample.columns, {}) if self.sample.rows else None
+
+    def where(self, row: Row | None = None, start: int = 0, end: int = 0) -> Span | None:
+        """The row itself where its file was given to `check`, else the word that names the file."""
+        source = self.whole.run.sources.get(self.sample.path)
+        if source is not None and (row is not None or end):
+            first, last = (row.start, row.end) if row is not None else (start, end)
+            if last:
+                return Span(source.name, first, min(last, first + 200))
+        if source is not None and (self.entry is None or self.entry.token is None):
+            return Span(source.name, 0, 0)
+        if self.entry is not None and self.entry.token is not None:
+            return self.entry.token.span
+        return self.c.span(None) if self.c is not None else None
+
+    def finding(
+        self, template: str, row: Row | None = None, *, span: Span | None = None, flags: Sequence[str] = (), fix: Fix | str | None = None, **params: Any
+    ) -> Finding:  # fmt: skip
+        """A finding about these rows. The template may use `{file}` and, with a row, `{at}` ("line 3 of rows.jsonl")."""
+        meta = self.rule
+        advice = Fix(fix) if isinstance(fix, str) else fix
+        names = tuple(dict.fromkeys([*([self.flag] if self.c is not None else []), *flags]))
+        params = {"file": self.sample.path, "at": at_row(self.sample, row), **params}
+        index = self.c.v.index if self.c is not None else None
+        place = span or self.where(row)
+        return Finding(meta.code, meta.slug, meta.severity, meta.confidence, meta.consequence, template, params, index, names, place, (), advice)
+
+
+def at_row(sample: DatasetSample, row: Row | None) -> str:
+    """`line 3 of rows.jsonl`; a row out of the middle of a large file has no number."""
+    if row is None or row.number is None:
+        return f"a row of {sample.path}"
+    return f"{'line' if sample.form in ('jsonl', 'txt') else 'row'} {row.number} of {sample.path}"
+
+
+def rows_checks(whole: RunCheck, *flags: str) -> Iterator[RowsCheck]:
+    """Every file of rows that was found, with the job that uses it; rows given to `check` that no job uses come without one."""
+    assert whole.rule is not None
+    used: set[str] = set()
+    for view in whole.views:
+        c = whole.job(view)
+        for flag in flags or ("dataset", "val_dataset"):
+            data = data_of(c, flag)
+            for entry in data.entries if data is not None else ():
+                if entry.sample is not None:
+                    used.add(entry.sample.path)
+                    yield RowsCheck(whole, whole.rule, entry.sample, c, flag, entry, data)
+    for name, path in loose_rows(whole).items():
+        sample = _sample(whole, path, name)
+        if sample is not None and sample.path not in used:
+            yield RowsCheck(whole, whole.rule, sample)
+
+
+def add_source(whole: RunCheck, source: Source) -> None:
+    """Keep a text that a rule read, so that findings in it can be shown with their lines. Readers make `Run.sources` a dict."""
+    sources = whole.run.sources
+    if isinstance(sources, dict):
+        sources.setdefault(source.name, source)
