@@ -41,7 +41,9 @@ def satisfies(version: str, specifier: str) -> bool:
         for sign in ("<=", ">=", "==", "!=", "<", ">"):
             if clause.startswith(sign):
                 want = _padded(clause[len(sign) :].strip())
-                if not {"<=": have <= want, ">=": have >= want, "==": have == want, "!=": have != want, "<": have < want, ">": have > want}[sign]:
+                if not {"<=": have <= want, ">=": have >= want, "==": have == want, "!=": have != want, "<": have < want, ">": have > want}[
+                    sign
+                ]:
                     return False
                 break
         else:

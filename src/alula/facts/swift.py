@@ -152,7 +152,8 @@ class SwiftFacts:
         self.requires: Mapping[str, str] = raw["requires"]
         self.megatron_requires: Mapping[str, str] = raw["extras"]["megatron"]
         self.routes: Mapping[str, Route] = {
-            name: Route(name, r["class"], r["torchrun"], r["module"], r.get("torchrun_required", False)) for name, r in raw["routes"].items()
+            name: Route(name, r["class"], r["torchrun"], r["module"], r.get("torchrun_required", False))
+            for name, r in raw["routes"].items()
         }
         self.argument_file_suffixes: tuple[str, ...] = tuple(raw["argument_files"]["first"])
         """Suffixes of a file of arguments that may stand first after the route."""

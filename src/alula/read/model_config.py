@@ -46,8 +46,15 @@ def from_config(config: Mapping[str, Any], name: str = "", source: str = "config
     """The shape that a parsed `config.json` describes. A multimodal model gives its language model, with `vision` set.
 
     Raises:
-        ReadError: a number that no transformer can do without is missing.
+        ReadError: a number that no transformer can do without is missing, or a value is of the wrong kind.
     """
+    try:
+        return _shape(config, name, source)
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ReadError(f"not a model configuration: {type(error).__name__}: {error}", name or source) from error
+
+
+def _shape(config: Mapping[str, Any], name: str, source: str) -> ModelShape:
     text = _text(config)
     top_type, kind = str(config.get("model_type", "")), str(text.get("model_type", config.get("model_type", ""))).removesuffix("_text")
     get = _Reader(text, name or source)
