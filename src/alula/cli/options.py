@@ -142,7 +142,7 @@ def read_named(name: str, options: ReadOptions) -> Run:
 def _shape(model: str | None, cwd: Path) -> ModelShape | None:
     if model is None:
         return None
-    from alula.read.model_config import shape_of
+    from alula.read.model import shape_of
 
     shape: ModelShape | None = shape_of(model, str(cwd))
     if shape is None:

@@ -87,7 +87,7 @@ class JobCheck:
     def model_shape(self, model: Any) -> ModelShape | None:
         if not isinstance(model, str) or model is UNKNOWN:
             return self.whole.model
-        from alula.read.model_config import shape_of
+        from alula.read.model import shape_of
 
         shape: ModelShape | None = self.whole.once(f"shape:{model}", lambda: shape_of(model, self.whole.cwd))
         return shape or self.whole.model

@@ -488,7 +488,7 @@ def _megatron_export(v: Derivation) -> None:
     elif v["to_hf"] or v["to_mcore"]:
         v.default("merge_lora", v["to_hf"], "to_hf")
         tensor = v["tensor_model_parallel_size"]
-        if tensor is UNKNOWN or isinstance(tensor, int) and tensor > 1:
+        if tensor is UNKNOWN or (isinstance(tensor, int) and tensor > 1):
             v.put("sequence_parallel", UNKNOWN if tensor is UNKNOWN else True, "an export with tensor parallelism")
     _megatron(v)
 

@@ -123,10 +123,10 @@ def _steps_per_epoch(view: View, out: Numbers, rows: int) -> int | None:
         micro_steps: int = rows // prompts * out["steps_per_generation"]
         return micro_steps // accumulation
     per_device: int | None = out.get("per_device_train_batch_size")
-    replicas: int | None = out.get("data_parallel")
-    if not (per_device and replicas and accumulation):
+    copies: int | None = out.get("data_parallel")
+    if not (per_device and copies and accumulation):
         return None
-    return max(1, ceil(ceil(rows / (per_device * replicas)) / accumulation))
+    return max(1, ceil(ceil(rows / (per_device * copies)) / accumulation))
 
 
 def _ray(view: View, out: Numbers) -> None:
