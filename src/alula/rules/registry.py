@@ -16,7 +16,7 @@ from alula.run.finding import Confidence, Consequence, Finding, Severity
 Scope = Literal["job", "run", "plugin"]
 
 FAMILIES = (
-    "shell", "flags", "env", "launch", "training", "algorithms", "batch", "rollout", "pairs", "rewards", "plugins", "multiturn", "teacher", "dataset",
+    "shell", "flags", "env", "launch", "launchers", "nodes", "training", "algorithms", "batch", "rollout", "pairs", "rewards", "plugins", "multiturn", "teacher", "dataset",
     "sample", "parallel", "pipeline", "megatron", "megatron_optimizer", "megatron_moe", "megatron_recompute", "megatron_rlhf",
     "ray", "export", "memory", "versions", "secrets",
 )  # fmt: skip
