@@ -11,12 +11,13 @@ import io
 import json
 import logging
 import os
+import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from conformance import pretend
+from conformance import pretend, ray_groups
 from conformance.fixtures import Parallel
 from conformance.stand_ins import StandIns
 
@@ -47,6 +48,7 @@ OUTCOME: dict[str, Any] = {
     "post_init": "not-run",
     "exc": "",
     "where": "",
+    "stage": "",
     "post_message": "",
     "derived": {},
     "replaced": [],
@@ -74,6 +76,7 @@ def judge(request: dict[str, Any], home: Path) -> dict[str, Any]:
         unread = read_config(argv)
         if unread:
             return {**OUTCOME, "message": unread}
+    sys.argv = [f"{route.rpartition(' ')[2].replace('-', '_')}.py", *argv]  # argparse names the program, and Ray set-up reads it
     machine(request)
     if route == "ray":
         from conformance.ray_driver import judge_ray
@@ -81,7 +84,7 @@ def judge(request: dict[str, Any], home: Path) -> dict[str, Any]:
         answer = judge_ray(request, home)
     else:
         answer = judge_route(route, argv, request, home)
-    return {**OUTCOME, **answer, "warnings": warnings}
+    return {**OUTCOME, **answer, "warnings": list(dict.fromkeys(warnings))}
 
 
 def read_config(argv: list[str]) -> str:
@@ -114,7 +117,7 @@ def machine(request: dict[str, Any]) -> None:
     pretend.accelerators(int(devices))
     pretend.no_network()
     pretend.rollout_servers()
-    if ranked or megatron:
+    if ranked or (megatron and route != "ray"):  # the Ray driver has no process group
         pretend.process_group(world if ranked else 1)
 
 
@@ -127,18 +130,29 @@ def judge_route(route: str, argv: list[str], request: dict[str, Any], home: Path
     args = parsed.pop("args")
     if request.get("stage") == "argparse":
         return parsed
+    if route in ray_groups.ROLES:
+        before = run(lambda _: ray_groups.launch(route, request.get("cluster") or {}), None)
+        if before["post_init"] == "error":
+            return {**parsed, **before, "stage": "ray"}
     megatron = route.startswith("megatron")
+    if route == "swift eval":
+        pretend.benchmarks(cls, args)
     stand_ins = StandIns(home, request.get("shape"), Parallel.of(args) if megatron else Parallel())
     stand_ins.apply(args)
     if megatron:
         from conformance import megatron as mcore
 
         mcore.without_cuda()
-    result = run(cls.__post_init__, args)
-    if megatron and result["post_init"] == "ok":
-        from conformance import megatron as mcore
-
-        result = {**run(mcore.build_config, args), "model_config": True}
+    result = run(cls.__post_init__, args) if hasattr(cls, "__post_init__") else {"post_init": "ok"}
+    stage = "post_init"
+    if megatron:
+        for stage, step in (("post_init", None), *mcore.STAGES):
+            result = run(step, args) if step else result
+            if result["post_init"] == "error":
+                break
+    if result["post_init"] == "error":
+        result["stage"] = stage
+        result["post_message"] = stand_ins.as_written(result["post_message"])
     return {**parsed, **result, "derived": derived(args) if result["post_init"] == "ok" else {}, "replaced": stand_ins.replaced}
 
 
@@ -150,9 +164,10 @@ def parse(cls: Any, argv: list[str]) -> dict[str, Any]:
     """
     from swift.utils import parse_args
 
-    original = cls.__post_init__
+    original = getattr(cls, "__post_init__", None)
     errors = io.StringIO()
-    cls.__post_init__ = lambda self: None
+    if original is not None:
+        cls.__post_init__ = lambda self: None
     try:
         with contextlib.redirect_stderr(errors):
             args, remaining = parse_args(cls, argv)
@@ -161,7 +176,8 @@ def parse(cls: Any, argv: list[str]) -> dict[str, Any]:
     except Exception as error:  # e.g. a value that the type function of a field chokes on
         return {"argparse": "error", "message": f"{type(error).__name__}: {error}"}
     finally:
-        cls.__post_init__ = original
+        if original is not None:
+            cls.__post_init__ = original
     if remaining and not getattr(args, "ignore_args_error", False):  # swift/pipelines/base.py:SwiftPipeline._parse_args
         return {"argparse": "error", "remaining": remaining, "message": f"ValueError: remaining_argv: {remaining}", "args": args}
     return {"argparse": "ok", "remaining": remaining, "args": args}

@@ -9,6 +9,7 @@ Run inside the environment that `install.py` made: `python -m conformance.oracle
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -47,8 +48,10 @@ def warm_up(home: Path) -> None:
 
 
 def warm_up_megatron() -> None:
-    """Import Megatron before the fork, once it is needed at all."""
+    """Import Megatron and the Ray driver before the fork, once they are needed at all."""
     import swift.megatron.arguments  # noqa: F401
+    import swift.megatron.model.utils  # noqa: F401
+    import swift.ray.megatron.pipeline  # noqa: F401
 
 
 def answer(request: dict[str, Any], home: Path) -> dict[str, Any]:
@@ -57,6 +60,7 @@ def answer(request: dict[str, Any], home: Path) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(dir=home))
     source, sink = os.pipe()
     started = time.monotonic()
+    gc.freeze()  # the child need not walk, and so copy, what it never changes
     child = os.fork()
     if child == 0:
         os.close(source)

@@ -35,6 +35,13 @@ class StandIns:
         self.shape = shape
         self.parallel = parallel
         self.replaced: list[str] = []
+        self._written: dict[str, str] = {}
+
+    def as_written(self, message: str) -> str:
+        """`message` with every stand-in's path turned back into what the command says."""
+        for path, text in sorted(self._written.items(), key=lambda item: -len(item[0])):
+            message = message.replace(path, text)
+        return message
 
     def apply(self, args: Any) -> None:
         """Replace in `args` whatever is not there. Values that exist (files given with the request) stay as they are."""
@@ -57,6 +64,9 @@ class StandIns:
         if not value:
             return
         new = [change(v) for v in value] if isinstance(value, list) else change(value)
+        for before, after in zip(value, new, strict=True) if isinstance(value, list) else [(value, new)]:
+            if before != after:
+                self._written[after] = before
         if new != value:
             setattr(args, name, new)
             self.replaced.append(f"--{name}")
@@ -72,7 +82,19 @@ class StandIns:
                 self.replaced.append(f"--{name}")
                 self.lost_plugin = True
 
+        if self.lost_plugin:
+            self._registered_elsewhere(args)
+
     lost_plugin = False
+
+    @staticmethod
+    def _registered_elsewhere(args: Any) -> None:
+        """A scheduler that no built-in registry has comes from the plugin that is not here."""
+        from swift.rollout.multi_turn import MultiTurnScheduler, multi_turns
+
+        name = getattr(args, "multi_turn_scheduler", None)
+        if isinstance(name, str):
+            multi_turns.setdefault(name, MultiTurnScheduler)
 
     def _model(self, args: Any, text: str, name: str) -> str:
         from swift.model import MODEL_MAPPING
