@@ -1,1 +1,340 @@
-"""Batch arithmetic of GRPO and GKD, for HF, Megatron and Ray."""
+"""Batch arithmetic of GRPO and GKD: how many completions a rollout has, and whether groups, ranks and steps fit into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+from alula.run.finding import Finding, Fix
+from alula.swift.arithmetic import Generation, divisors, nearest_multiples
+from alula.swift.parse import UNKNOWN
+
+from .context import JobCheck, Place, names
+from .registry import RLHF, rule
+from .rl import kind, minor, whole
+
+
+def ranks(c: JobCheck) -> list[tuple[Place, str]]:
+    """Where the number of processes is written, for `related`."""
+    world = c.v.place.world_size
+    token = c.job.launch.nproc
+    return [(token, f"{world} processes")] if token is not None and world is not None else []
+
+
+def unit(c: JobCheck) -> str:
+    """What one step of `steps_per_generation` takes, in words with the numbers in it."""
+    if c.v.megatron:
+        return f"global_batch_size {c.v.get('global_batch_size')}"
+    return f"{c.v.place.world_size} process(es) × per_device_train_batch_size {c.v.get('per_device_train_batch_size')}"
+
+
+def step_flag(c: JobCheck) -> str:
+    """The flag that sets how many steps a rollout feeds, in this command."""
+    if c.v.written("generation_batch_size") and not c.v.written("steps_per_generation"):
+        return "generation_batch_size"
+    if c.v.written("steps_per_generation") or c.v.megatron:
+        return "steps_per_generation"
+    return "gradient_accumulation_steps"
+
+
+def sizes(c: JobCheck) -> tuple[str, ...]:
+    """Canonical names of everything that the rollout's size is made of."""
+    base = ("global_batch_size",) if c.v.megatron else ("per_device_train_batch_size", "gradient_accumulation_steps")
+    return (*base, "steps_per_generation", "generation_batch_size")
+
+
+def fitting_steps(rollout: Generation, multiple: int, most: int = 4) -> list[int]:
+    """The smallest values of `steps_per_generation` with which a rollout is a multiple of `multiple`, nearest to the present one first."""
+    if rollout.micro_global <= 0:
+        return []
+    step = multiple // gcd(rollout.micro_global, multiple)
+    return sorted((step * k for k in range(1, 9)), key=lambda value: (abs(value - rollout.steps_per_generation), value))[:most]
+
+
+def fit_rollout(c: JobCheck, rollout: Generation, multiple: int) -> Fix:
+    """Make the rollout a multiple of `multiple` by the flag that sets its steps."""
+    flag = step_flag(c)
+    steps = fitting_steps(rollout, multiple, 1)[0]
+    value = rollout.micro_global * steps if flag == "generation_batch_size" else steps
+    return c.set_flag(flag, str(value))
+
+
+@rule("BAT001", "generations-do-not-divide", routes=RLHF, since="4.0")
+def generations_do_not_divide(c: JobCheck) -> Iterator[Finding]:
+    """The completions of one rollout are not a whole number of groups.
+
+    A rollout has `per_device_train_batch_size × processes × steps_per_generation` completions (steps_per_generation is gradient_accumulation_steps
+    where it is not given); on Megatron `global_batch_size × steps_per_generation`. It must be a multiple of `num_generations`, the completions of one
+    prompt. Giving a GPU to a rollout server (7 processes instead of 8) is a usual way to break it.
+
+    In the log: `ValueError: generation_batch_size (7) must be evenly divisible by num_generations (8). Valid values: [7].`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=7 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 1 --gradient_accumulation_steps 1 --num_generations 8
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=7 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 1 --gradient_accumulation_steps 8 --num_generations 8
+    ```
+
+    Source: swift/rlhf_trainers/args_mixin.py:RolloutTrainerArgumentsMixin._init_generation_batch_params; swift/megatron/arguments/megatron_args.py:RLHFMegatronArgumentsMixin.resolve_generation_batch_size
+    """
+    rollout, count = c.v.generation, whole(c.v.get("num_generations"))
+    if kind(c) != "grpo" or rollout is None or rollout.conflict or count is None or count <= 1:
+        return
+    size = rollout.generation_batch_size
+    if size % count == 0:
+        return
+    valid = divisors(size, 2)
+    steps = fitting_steps(rollout, count)
+    flag = step_flag(c)
+    choices = [rollout.micro_global * s for s in sorted(steps)] if flag == "generation_batch_size" else sorted(steps)
+    template = (
+        "a rollout has {unit} × {steps} step(s) = {size} completions, which is no multiple of num_generations {count}; "
+        "valid num_generations: {valid}; or --{flag} {choices}"
+    )
+    at = "num_generations" if c.v.use("num_generations") is not None else flag
+    yield c.finding(
+        template, at, flags=["num_generations", *sizes(c)], related=ranks(c), unit=unit(c), steps=rollout.steps_per_generation, size=size, count=count,
+        valid=names(valid) or "none", flag=flag, choices=" or ".join(map(str, choices)), fix=fit_rollout(c, rollout, count),
+    )  # fmt: skip
+
+
+@rule("BAT002", "generation-batch-not-a-multiple", routes=RLHF, since="4.0")
+def generation_batch_not_a_multiple(c: JobCheck) -> Iterator[Finding]:
+    """`generation_batch_size` is no multiple of what the ranks train on in one step.
+
+    In the log: `ValueError: generation_batch_size (20) must be divisible by the global batch size (8).`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 1 --generation_batch_size 20 --num_generations 4
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 1 --generation_batch_size 24 --num_generations 4
+    ```
+
+    Source: swift/rlhf_trainers/args_mixin.py:RolloutTrainerArgumentsMixin._init_generation_batch_params; swift/megatron/arguments/megatron_args.py:RLHFMegatronArgumentsMixin.resolve_generation_batch_size
+    """
+    rollout = c.v.generation
+    if rollout is None or rollout.conflict != "not-multiple":
+        return
+    near = nearest_multiples(rollout.generation_batch_size, rollout.micro_global)
+    template = "--generation_batch_size {size} is no multiple of {unit} = {micro}; nearest: {near}"
+    yield c.finding(
+        template, "generation_batch_size", flags=sizes(c), related=ranks(c), size=rollout.generation_batch_size, unit=unit(c), micro=rollout.micro_global,
+        near=" or ".join(map(str, near)) or "none", fix=c.set_flag("generation_batch_size", str(near[-1] if near else rollout.micro_global)),
+    )  # fmt: skip
+
+
+@rule("BAT003", "generation-sizes-disagree", routes=RLHF, since="4.0")
+def generation_sizes_disagree(c: JobCheck) -> Iterator[Finding]:
+    """`generation_batch_size` and `steps_per_generation` together, and not of one mind.
+
+    Each follows from the other; give one. Both are accepted only where they agree, and before 4.4 (Megatron: 4.2) not even then.
+
+    In the log: `ValueError: generation_batch_size (64) must equal per_device_train_batch_size * world_size * steps_per_generation = 32.`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 1 --generation_batch_size 64 --steps_per_generation 4
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 1 --generation_batch_size 64
+    ```
+
+    Source: swift/rlhf_trainers/args_mixin.py:RolloutTrainerArgumentsMixin._init_generation_batch_params; swift/megatron/arguments/megatron_args.py:RLHFMegatronArgumentsMixin.resolve_generation_batch_size
+    """
+    rollout = c.v.generation
+    related = [*ranks(c), ("steps_per_generation", "given too")]
+    if rollout is not None and rollout.conflict == "mismatch":
+        expected = rollout.micro_global * rollout.steps_per_generation
+        template = "--generation_batch_size {size} does not agree with {unit} × --steps_per_generation {steps} = {expected}; drop one of the two"
+        yield c.finding(
+            template, "generation_batch_size", flags=sizes(c), related=related, size=rollout.generation_batch_size, unit=unit(c),
+            steps=rollout.steps_per_generation, expected=expected, fix=c.drop_flag("steps_per_generation"),
+        )  # fmt: skip
+        return
+    both = c.v.written("generation_batch_size") and c.v.written("steps_per_generation")
+    if both and kind(c) == "grpo" and minor(c) < ((4, 2) if c.v.megatron else (4, 4)):
+        template = "ms-swift {version} refuses --generation_batch_size and --steps_per_generation together, even where they agree; drop one"
+        yield c.finding(template, "generation_batch_size", flags=sizes(c), related=related, version=c.facts.version, fix=c.drop_flag("steps_per_generation"))
+
+
+@rule("BAT004", "no-steps-per-generation", routes=RLHF, since="4.0")
+def no_steps_per_generation(c: JobCheck) -> Iterator[Finding]:
+    """`steps_per_generation` (or the accumulation it follows) below 1.
+
+    In the log: `ValueError: steps_per_generation must be > 0, got 0.`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --steps_per_generation 0
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --steps_per_generation 4
+    ```
+
+    Source: swift/rlhf_trainers/args_mixin.py:RolloutTrainerArgumentsMixin._init_generation_batch_params; swift/megatron/arguments/megatron_args.py:RLHFMegatronArgumentsMixin.resolve_generation_batch_size
+    """
+    rollout = c.v.generation
+    if rollout is None or rollout.conflict != "steps":
+        return
+    flag = step_flag(c)
+    template = "a rollout would feed {steps} steps; --{flag} must be at least 1"
+    value = rollout.micro_global if flag == "generation_batch_size" else 1
+    yield c.finding(template, flag, flags=sizes(c), steps=rollout.steps_per_generation, flag=flag, fix=c.set_flag(flag, str(value)))
+
+
+@rule("BAT005", "eval-batch-breaks-groups", routes=("swift rlhf",), since="4.0")
+def eval_batch_breaks_groups(c: JobCheck) -> Iterator[Finding]:
+    """The evaluation batch of GRPO is not a whole number of groups.
+
+    With evaluation on, `per_device_eval_batch_size × processes` must be a multiple of `num_generations_eval` (`num_generations` where it is not given).
+    Evaluation is on when validation data is there and `eval_strategy`, which follows `save_strategy`, is not `no`.
+
+    In the log: `ValueError: The global eval batch size (4 x 1) must be evenly divisible by num_generations_eval (8).`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --val_dataset val.jsonl --reward_funcs accuracy --per_device_train_batch_size 8 --num_generations 8
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --val_dataset val.jsonl --reward_funcs accuracy --per_device_train_batch_size 8 --per_device_eval_batch_size 2 --num_generations 8
+    ```
+
+    Source: swift/rlhf_trainers/args_mixin.py:RolloutTrainerArgumentsMixin._init_generation_batch_params
+    """
+    count, world, per_device = whole(c.v.get("num_generations")), c.v.place.world_size, whole(c.v.get("per_device_eval_batch_size"))
+    strategy, chosen = c.v.get("eval_strategy"), c.v.get("num_generations_eval")
+    if kind(c) != "grpo" or count is None or count <= 1 or world is None or per_device is None or chosen is UNKNOWN:
+        return
+    if strategy in (UNKNOWN, None, "no"):
+        return
+    wanted = chosen or count
+    size = per_device * world
+    if size % wanted == 0:
+        return
+    valid_batch = wanted // gcd(world, wanted)
+    valid = divisors(size)
+    name = "num_generations_eval" if chosen else "num_generations"
+    template = (
+        "evaluation takes {world} process(es) × per_device_eval_batch_size {per_device} = {size} completions at a time, which is no multiple of {name} {wanted}; "
+        "use --per_device_eval_batch_size {batch} (or a multiple), --num_generations_eval {valid}, or --eval_strategy no"
+    )
+    at = "per_device_eval_batch_size" if c.v.use("per_device_eval_batch_size") is not None else "num_generations_eval" if chosen else None
+    yield c.finding(
+        template, at, flags=["per_device_eval_batch_size", "num_generations_eval", "num_generations", "eval_strategy"], related=ranks(c), world=world,
+        per_device=per_device, size=size, name=name, wanted=wanted, batch=valid_batch, valid=" or ".join(map(str, valid[:6])),
+        fix=c.set_flag("per_device_eval_batch_size", str(valid_batch)),
+    )  # fmt: skip
+
+
+@rule("BAT006", "empty-training-batch", consequence="wrong", routes=("swift rlhf",))
+def empty_training_batch(c: JobCheck) -> Iterator[Finding]:
+    """`per_device_train_batch_size` below 1 in on-policy training.
+
+    In the log: `ZeroDivisionError`, or `ValueError: batch_size should be a positive integer value`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 0
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 1
+    ```
+
+    Source: torch/utils/data/sampler.py:BatchSampler
+    Not shown on CPU: the arguments are accepted; building the data loader raises
+    """
+    per_device = whole(c.v.get("per_device_train_batch_size"))
+    if kind(c) in ("grpo", "gkd") and per_device is not None and per_device < 1:
+        template = "--per_device_train_batch_size {value}: must be at least 1"
+        yield c.finding(template, "per_device_train_batch_size", value=per_device, fix=c.set_flag("per_device_train_batch_size", "1"))
+
+
+@rule("BAT007", "rollout-straddles-steps", severity="warning", consequence="wrong", confidence="medium", routes=("swift rlhf",), since="4.0")
+def rollout_straddles_steps(c: JobCheck) -> Iterator[Finding]:
+    """Optimizer steps that begin in one rollout and end in the next.
+
+    An optimizer step takes `gradient_accumulation_steps` micro-steps, a rollout feeds `steps_per_generation` of them. Where neither divides the other,
+    some optimizer steps mix completions of two policies, and the losses that normalise over the whole step count the wrong tokens.
+
+    In the log: nothing
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --gradient_accumulation_steps 4 --steps_per_generation 6
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --gradient_accumulation_steps 4 --steps_per_generation 8
+    ```
+
+    Source: swift/rlhf_trainers/grpo_trainer.py:GRPOTrainer._prepare_inputs
+    """
+    rollout, accumulation = c.v.generation, whole(c.v.accumulation)
+    if rollout is None or rollout.conflict or not accumulation or accumulation < 1:
+        return
+    steps = rollout.steps_per_generation
+    if steps % accumulation == 0 or accumulation % steps == 0:
+        return
+    near = nearest_multiples(steps, accumulation)
+    template = (
+        "a rollout feeds {steps} micro-steps and an optimizer step takes {accumulation}: some optimizer steps mix two rollouts; "
+        "use --steps_per_generation {near}"
+    )
+    yield c.finding(
+        template, step_flag(c), flags=["steps_per_generation", "gradient_accumulation_steps", "generation_batch_size"], steps=steps,
+        accumulation=accumulation, near=" or ".join(map(str, near)), fix=f"--steps_per_generation {near[-1]}",
+    )  # fmt: skip
+
+
+@rule("BAT008", "off-policy-steps", severity="info", consequence="wrong", routes=RLHF, since="4.0")
+def off_policy_steps(c: JobCheck) -> Iterator[Finding]:
+    """Several optimizer steps on one rollout: all but the first are off-policy.
+
+    That is PPO's way of using samples more than once, and what the clip is for. It is asked for by `steps_per_generation` above
+    `gradient_accumulation_steps` (Megatron: above 1), or by `num_iterations` above 1.
+
+    In the log: clip ratios above 0
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --gradient_accumulation_steps 2 --steps_per_generation 8
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --gradient_accumulation_steps 8
+    ```
+
+    Source: swift/rlhf_trainers/grpo_trainer.py:GRPOTrainer._prepare_inputs
+    """
+    rollout = c.v.generation
+    if kind(c) != "grpo" or rollout is None or rollout.conflict:
+        return
+    accumulation = 1 if c.v.megatron else whole(c.v.accumulation)
+    iterations = whole(c.v.get("num_iterations")) or 1
+    if not accumulation or rollout.steps_per_generation % accumulation:
+        return
+    updates = rollout.steps_per_generation // accumulation * iterations
+    if updates > 1:
+        template = "each rollout of {size} completions feeds {updates} optimizer steps; the last {stale} are off-policy"
+        yield c.finding(
+            template, step_flag(c) if rollout.steps_per_generation > accumulation else "num_iterations", flags=["steps_per_generation", "num_iterations"],
+            size=rollout.generation_batch_size, updates=updates, stale=updates - 1, fix="as intended, or --steps_per_generation 1 × accumulation",
+        )  # fmt: skip

@@ -16,7 +16,8 @@ from alula.run.finding import Confidence, Consequence, Finding, Severity
 Scope = Literal["job", "run", "plugin"]
 
 FAMILIES = (
-    "shell", "flags", "env", "launch", "launchers", "nodes", "training", "algorithms", "batch", "rollout", "pairs", "rewards", "plugins", "multiturn", "teacher", "dataset",
+    "shell", "flags", "env", "launch", "launchers", "nodes", "training", "algorithms", "grpo", "opd", "ignored", "batch",
+    "batch_megatron", "rollout", "pairs", "rewards", "plugins", "multiturn", "teacher", "dataset",
     "sample", "parallel", "pipeline", "megatron", "megatron_optimizer", "megatron_moe", "megatron_recompute", "megatron_rlhf",
     "ray", "export", "memory", "versions", "secrets",
 )  # fmt: skip
