@@ -10,6 +10,7 @@ from typing import Any
 
 from alula.facts.swift import ModelEntry
 from alula.run.finding import Finding
+from alula.run.model import ModelShape
 from alula.run.source import Token
 from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
@@ -102,6 +103,32 @@ def listed(values: list[int], other: str = "none fits") -> str:
 # --- the model ---
 
 
+def model_name(c: JobCheck) -> str | None:
+    """The model's id or folder: `--model`, else the name of the Megatron checkpoint (`Qwen3-8B-mcore`, also under 3.x's `--load`)."""
+    name = c.v.get("model")
+    if name is UNKNOWN:
+        return None
+    if isinstance(name, str):
+        return name
+    checkpoint = c.v.get("mcore_model") or c.v.get("load")
+    if checkpoint is None:
+        words = c.job.argv
+        checkpoint = next((token_text(words[at + 1]) for at, token in enumerate(words[:-1]) if token.text == "--load"), None)
+    return checkpoint.rstrip("/").removesuffix("-mcore") if isinstance(checkpoint, str) else None
+
+
+def short_name(c: JobCheck) -> str:
+    """The last part of the model's name, for messages."""
+    name = model_name(c)
+    return name.rstrip("/").rsplit("/", 1)[-1] if name else "the model"
+
+
+def numbers(c: JobCheck) -> ModelShape | None:
+    """The model's architecture, when its name is known or local."""
+    name = model_name(c)
+    return c.model_shape(name) if name is not None else c.shape
+
+
 def entry(c: JobCheck) -> ModelEntry | None:
     """What ms-swift's registry knows of the model: by `--model_type`, else by the id's last part; None where it knows nothing or the text is not known."""
     registries = c.facts.registries
@@ -110,14 +137,15 @@ def entry(c: JobCheck) -> ModelEntry | None:
         return None
     if isinstance(kind, str):
         return registries.models.get(kind)
-    model = c.v.get("model")
-    return registries.model_of(model) if isinstance(model, str) and not os.path.isdir(os.path.join(c.whole.cwd, model)) else None
+    model = model_name(c)
+    return registries.model_of(model) if model is not None and not os.path.isdir(os.path.join(c.whole.cwd, model)) else None
 
 
 def is_moe(c: JobCheck) -> bool | None:
     """Whether the model has experts; None where it is not known."""
-    if c.shape is not None:
-        return bool(c.shape.experts)
+    shape = numbers(c)
+    if shape is not None:
+        return shape.is_moe
     known = entry(c)
     if known is not None and any("moe" in name.lower() for name in known.architectures):
         return True

@@ -8,7 +8,7 @@ from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
-from .mcore import ROUTES, entry, on_ray, setting, sizes, whole
+from .mcore import ROUTES, entry, numbers, on_ray, setting, short_name, sizes, whole
 from .registry import MEGATRON, rule
 
 _STATE_TYPES = ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")
@@ -340,8 +340,8 @@ def learnable_softmax(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/megatron/model/utils.py:_check_attention_backend
     """
-    known = entry(c)
-    kind = known.model_type if known is not None else c.shape.model_type if c.shape is not None else ""
+    known, shape = entry(c), numbers(c)
+    kind = known.model_type if known is not None else shape.model_type if shape is not None else ""
     backend = c.v.get("attention_backend")
     if kind != "gpt_oss" or backend is UNKNOWN or setting(c, "softmax_type") not in (None, "learnable"):
         return
@@ -349,5 +349,5 @@ def learnable_softmax(c: JobCheck) -> Iterator[Finding]:
         default = "" if c.v.written("attention_backend") else " (the default)"
         yield c.finding(
             "{model} has a learned softmax term, which attention_backend {backend}{default} does not support", "attention_backend", flags=["model"],
-            model=c.v.get("model"), backend=backend, default=default, fix=c.set_flag("attention_backend", "fused"),
+            model=short_name(c), backend=backend, default=default, fix=c.set_flag("attention_backend", "fused"),
         )  # fmt: skip

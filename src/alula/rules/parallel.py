@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from alula.run.finding import Finding, Fix
 
 from .context import JobCheck
-from .mcore import AXES, ROUTES, fitting, is_moe, listed, on_ray, processes, sizes
+from .mcore import AXES, ROUTES, fitting, is_moe, listed, numbers, on_ray, processes, short_name, sizes
 from .registry import MEGATRON, rule
 
 
@@ -48,7 +48,7 @@ def world_size(c: JobCheck) -> Iterator[Finding]:
     template = (
         "{world} process(es) cannot hold copies of the model that take TP {tp} × PP {pp} × CP {cp} = {model} ranks each: the processes ({said}) must be a multiple of {model}"
     )
-    shape = c.shape
+    shape = numbers(c)
     heads = shape.heads if shape is not None else None
     left = s.world // (pipeline * context) if s.world % (pipeline * context) == 0 else 0
     fix: Fix | str
@@ -100,7 +100,8 @@ def expert_world(c: JobCheck) -> Iterator[Finding]:
         return  # with neither EP nor ETP it is PAR001's relation
     source, said = processes(c)
     base = (s.expert_tensor or 1) * s.pipeline
-    count = c.shape.experts if c.shape is not None else None
+    shape = numbers(c)
+    count = shape.experts if shape is not None else None
     choices = listed(fitting(s.world // base, count), "none") if s.world % base == 0 else "none with this PP and ETP"
     template = (
         "{world} process(es) cannot hold copies of the experts that take ETP {etp} × EP {ep} × PP {pp} = {group} ranks each: the processes ({said}) must be a multiple of {group}"
@@ -167,13 +168,13 @@ def heads(c: JobCheck) -> Iterator[Finding]:
     Source: megatron/core/transformer/transformer_config.py:TransformerConfig.__post_init__ (megatron-core)
     """
     s = sizes(c)
-    shape = c.shape
+    shape = numbers(c)
     if shape is None or s.tensor is None or s.tensor < 2 or not shape.heads:
         return
     fits = [n for n in fitting(shape.heads) if s.world is None or s.world % n == 0]
     if shape.heads % s.tensor:
         yield c.finding(
-            "{model} has {heads} attention heads, which --tensor_model_parallel_size {tp} does not divide", AXES["tensor"], model=_model(c), heads=shape.heads, tp=s.tensor,
+            "{model} has {heads} attention heads, which --tensor_model_parallel_size {tp} does not divide", AXES["tensor"], model=short_name(c), heads=shape.heads, tp=s.tensor,
             fix=f"--{AXES['tensor']} one of: {listed(fits)}",
         )  # fmt: skip
         return
@@ -181,7 +182,7 @@ def heads(c: JobCheck) -> Iterator[Finding]:
     if kv and kv % s.tensor and s.tensor % kv:
         both = [n for n in fits if kv % n == 0 or n % kv == 0]
         yield c.finding(
-            "{model} has {kv} key/value heads: --tensor_model_parallel_size {tp} must divide them or be a multiple of them", AXES["tensor"], model=_model(c), kv=kv, tp=s.tensor,
+            "{model} has {kv} key/value heads: --tensor_model_parallel_size {tp} must divide them or be a multiple of them", AXES["tensor"], model=short_name(c), kv=kv, tp=s.tensor,
             fix=f"--{AXES['tensor']} one of: {listed(both)}",
         )  # fmt: skip
 
@@ -208,8 +209,8 @@ def few_kv_heads(c: JobCheck) -> Iterator[Finding]:
     Source: megatron/core/transformer/transformer_config.py:TransformerConfig.__post_init__ (megatron-core 0.15 and 0.16)
     """
     s = sizes(c)
-    kv = _query_groups(c)
-    if not kv or s.tensor is None or s.tensor <= kv or s.tensor % kv or (c.shape is not None and c.shape.heads % s.tensor):
+    shape, kv = numbers(c), _query_groups(c)
+    if shape is None or not kv or s.tensor is None or s.tensor <= kv or s.tensor % kv or shape.heads % s.tensor:
         return
     fits = [n for n in fitting(kv) if s.world is None or s.world % n == 0]
     template = (
@@ -217,7 +218,7 @@ def few_kv_heads(c: JobCheck) -> Iterator[Finding]:
         "0.16 and newer keep each head on {copies} ranks"
     )
     yield c.finding(
-        template, AXES["tensor"], model=_model(c), kv=kv, tp=s.tensor, copies=s.tensor // kv,
+        template, AXES["tensor"], model=short_name(c), kv=kv, tp=s.tensor, copies=s.tensor // kv,
         fix=f"--{AXES['tensor']} {listed(fits)}, or make sure that megatron-core is 0.16 or newer",
     )  # fmt: skip
 
@@ -244,13 +245,14 @@ def experts(c: JobCheck) -> Iterator[Finding]:
     Not shown on CPU: the assertion stands in the construction of the layer, which needs a GPU
     """
     s = sizes(c)
-    count = c.shape.experts if c.shape is not None else None
+    shape = numbers(c)
+    count = shape.experts if shape is not None else None
     if not count or s.expert is None or s.expert < 2 or count % s.expert == 0:
         return
     limit = s.world // ((s.expert_tensor or 1) * s.pipeline) if s.world and s.pipeline and s.pipeline > 0 else count
     fits = [n for n in fitting(count) if limit % n == 0] if limit else fitting(count)
     yield c.finding(
-        "{model} has {count} experts, which --expert_model_parallel_size {ep} does not divide", AXES["expert"], model=_model(c), count=count, ep=s.expert,
+        "{model} has {count} experts, which --expert_model_parallel_size {ep} does not divide", AXES["expert"], model=short_name(c), count=count, ep=s.expert,
         fix=f"--{AXES['expert']} one of: {listed(fits)}",
     )  # fmt: skip
 
@@ -283,7 +285,7 @@ def dense(c: JobCheck) -> Iterator[Finding]:
         if value is not None and value > 1:
             yield c.finding(
                 "{model} has no experts: --{flag} {value} does nothing; to cut a dense model use tensor or pipeline parallelism", AXES[axis], flags=[AXES["tensor"]],
-                model=_model(c), flag=AXES[axis], value=value, fix=c.drop_flag(AXES[axis]),
+                model=short_name(c), flag=AXES[axis], value=value, fix=c.drop_flag(AXES[axis]),
             )  # fmt: skip
 
 
@@ -314,7 +316,7 @@ def moe_sequence_parallel(c: JobCheck) -> Iterator[Finding]:
         return
     yield c.finding(
         "{model} has experts: --tensor_model_parallel_size {tp} needs --sequence_parallel true, else the first training step fails", AXES["tensor"],
-        flags=["sequence_parallel"], model=_model(c), tp=s.tensor, fix=c.set_flag("sequence_parallel", "true", safety="safe"),
+        flags=["sequence_parallel"], model=short_name(c), tp=s.tensor, fix=c.set_flag("sequence_parallel", "true", safety="safe"),
     )  # fmt: skip
 
 
@@ -407,14 +409,14 @@ def linear_attention(c: JobCheck) -> Iterator[Finding]:
         if count % s.tensor:
             yield c.finding(
                 "{model} has {count} {kind} heads in its linear attention, which --tensor_model_parallel_size {tp} does not divide", AXES["tensor"],
-                model=_model(c), count=count, kind=kind, tp=s.tensor, fix=f"--{AXES['tensor']} one of: {listed(fitting(count))}",
+                model=short_name(c), count=count, kind=kind, tp=s.tensor, fix=f"--{AXES['tensor']} one of: {listed(fitting(count))}",
             )  # fmt: skip
             return
     if s.context > 1:
         newer = all(count % (s.tensor * s.context) == 0 for count in counts.values())
         note = "newer ones can, since TP × CP divides its linear heads" if newer else f"newer ones need TP × CP = {s.tensor * s.context} to divide its linear heads ({listed(list(counts.values()))})"
         yield c.finding(
-            "{model} has linear attention layers: megatron-core 0.16 cannot split them with --context_parallel_size {cp}; {note}", AXES["context"], model=_model(c),
+            "{model} has linear attention layers: megatron-core 0.16 cannot split them with --context_parallel_size {cp}; {note}", AXES["context"], model=short_name(c),
             cp=s.context, note=note, fix=f"--{AXES['context']} 1 and a larger --{AXES['tensor']}, or megatron-core newer than 0.16",
         )  # fmt: skip
 
@@ -458,14 +460,14 @@ def _model(c: JobCheck) -> str:
 
 def _query_groups(c: JobCheck) -> int | None:
     """Key/value heads as Megatron counts them; latent attention has none of its own."""
-    shape = c.shape
+    shape = numbers(c)
     if shape is None or shape.latent is not None:
         return None
     return shape.kv_heads
 
 
 def _linear_heads(c: JobCheck) -> dict[str, int] | None:
-    shape = c.shape
+    shape = numbers(c)
     if shape is None or shape.linear is None:
         return None
     return {"key": shape.linear.key_heads, "value": shape.linear.value_heads}

@@ -10,24 +10,18 @@ from alula.swift.layout import Layout, LayoutError, parse_layout, stage_layers
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck
-from .mcore import AXES, ROUTES, Sizes, listed, on_ray, sizes, whole
+from .mcore import AXES, ROUTES, Sizes, listed, numbers, on_ray, short_name, sizes, whole
 from .registry import MEGATRON, rule
 
 FIRST, LAST = "decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"
 EMBEDDING, LOSS = "account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"
 LAYOUT, VIRTUAL = "pipeline_model_parallel_layout", "virtual_pipeline_model_parallel_size"
-_HYBRID = ("nemotron_h", "glm5_next")  # their pipeline stages follow a pattern of sub-layers
 
 
 def _layers(c: JobCheck) -> int | None:
     """Decoder layers of the model as Megatron counts them."""
-    shape = c.shape
-    return None if shape is None or shape.model_type in _HYBRID else shape.layers
-
-
-def _model(c: JobCheck) -> str:
-    name = c.v.get("model")
-    return name.rstrip("/").rsplit("/", 1)[-1] if isinstance(name, str) else "the model"
+    shape = numbers(c)
+    return None if shape is None or shape.mamba is not None or shape.model_type == "glm5_next" else shape.layers  # those follow a pattern of sub-layers
 
 
 def _split_free(c: JobCheck) -> bool:
@@ -117,7 +111,7 @@ def layers(c: JobCheck) -> Iterator[Finding]:
         between = f", {middle} in each of the {s.pipeline - 2} between" if s.pipeline > 2 else ""
         advice += f"; or an uneven split, such as --{FIRST} {first} --{LAST} {last} ({first} + {last} layers in the outer stages{between})"
     yield c.finding(
-        "{model} has {count} layers, which --pipeline_model_parallel_size {pp} does not divide", AXES["pipeline"], flags=[FIRST, LAST], model=_model(c), count=count,
+        "{model} has {count} layers, which --pipeline_model_parallel_size {pp} does not divide", AXES["pipeline"], flags=[FIRST, LAST], model=short_name(c), count=count,
         pp=s.pipeline, fix=advice,
     )  # fmt: skip
 
@@ -152,7 +146,7 @@ def virtual_layers(c: JobCheck) -> Iterator[Finding]:
     pipelines = [n for n in _usable_pipelines(count, s) if n > 1 and count // n % s.virtual == 0]
     yield c.finding(
         "{model}: {count} layers / PP {pp} = {stage} a stage, which --virtual_pipeline_model_parallel_size {vpp} does not divide", VIRTUAL, flags=[AXES["pipeline"]],
-        model=_model(c), count=count, pp=s.pipeline, stage=stage, vpp=s.virtual,
+        model=short_name(c), count=count, pp=s.pipeline, stage=stage, vpp=s.virtual,
         fix=f"--{VIRTUAL} one of: {listed(divisors(stage))}; or with {s.virtual} virtual stages --{AXES['pipeline']} one of: {listed(pipelines)}",
     )  # fmt: skip
 
@@ -202,14 +196,14 @@ def uneven(c: JobCheck) -> Iterator[Finding]:
     if (stages == 0) != (left == 0):
         template = "{model} has {count} layers; {said} in the outer stages leave {left} for {stages} stage(s) between"
         want = f"--{FIRST} and --{LAST} together {count}" if stages == 0 else f"fewer than {count} layers in the outer stages"
-        yield c.finding(template, at, flags=[*taken, AXES["pipeline"]], model=_model(c), count=count, said=said, left=left, stages=stages, fix=want)
+        yield c.finding(template, at, flags=[*taken, AXES["pipeline"]], model=short_name(c), count=count, said=said, left=left, stages=stages, fix=want)
         return
     unit = stages * (s.virtual or 1)
     if stages and left % unit:
         template = "{model} has {count} layers; {said} in the outer stages leave {left} for {stages} stage(s){virtual}: not divisible by {unit}"
         choices = [n for n in range(1, count) if (count - sum(taken.values()) + taken[at] - n) % unit == 0 and n % (s.virtual or 1) == 0][:12]
         yield c.finding(
-            template, at, flags=[*taken, AXES["pipeline"]], model=_model(c), count=count, said=said, left=left, stages=stages, unit=unit,
+            template, at, flags=[*taken, AXES["pipeline"]], model=short_name(c), count=count, said=said, left=left, stages=stages, unit=unit,
             virtual=f" × {s.virtual} virtual stages" if s.virtual else "", fix=f"--{at} one of: {listed(choices)}",
         )  # fmt: skip
 
@@ -283,7 +277,7 @@ def accounted(c: JobCheck) -> Iterator[Finding]:
     if other is None:
         advice += listed([n for n in divisors(total) if s.world is None or s.world % (n * (s.tensor or 1) * (s.context or 1)) == 0])
     yield c.finding(
-        "{model}: {count} layers + {more} = {total}, which PP {pp}{virtual} = {unit} stages do not divide", added[0], flags=[*added, AXES["pipeline"]], model=_model(c),
+        "{model}: {count} layers + {more} = {total}, which PP {pp}{virtual} = {unit} stages do not divide", added[0], flags=[*added, AXES["pipeline"]], model=short_name(c),
         count=count, more=len(added), total=total, pp=s.pipeline, virtual=f" × VPP {s.virtual}" if s.virtual else "", unit=unit, fix=advice,
     )  # fmt: skip
 
