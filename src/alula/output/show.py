@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alula.run.job import Job, Launch, Run
-from alula.run.redact import redact
+from alula.run.redact import redact, redact_words
 from alula.run.source import Token
 from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
@@ -41,7 +41,7 @@ def _job(view: View, rows: int | None) -> dict[str, Any]:
         "file": job.file,
         "route": job.route,
         "launcher": job.launch.launcher,
-        "argv": [redact(token.text) for token in job.words],
+        "argv": redact_words(token.text for token in job.words),
         "env": _env(job),
         "launches": [_launch(launch) for launch in job.launches],
         "devices": [{"host": job.host, "ids": list(ids)}] if (ids := device_ids(view)) is not None else [],
