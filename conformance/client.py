@@ -8,6 +8,7 @@ Standard library only. `Oracle.installed()` says whether the environment of `ins
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -85,15 +86,11 @@ class Oracle:
         if process is None:
             return
         if process.stdin is not None:
-            try:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 process.stdin.close()  # the worker ends by itself and removes its files
                 process.wait(timeout=5)
-            except (OSError, subprocess.TimeoutExpired):
-                pass
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
         if process.stdout is not None:
             process.stdout.close()

@@ -96,7 +96,7 @@ def _architectures() -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)
-def _base_config(architecture: str) -> str:
+def base_config(architecture: str) -> str:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     config = CONFIG_MAPPING[_architectures()[architecture]]().to_dict()
@@ -122,7 +122,7 @@ def model_config(meta: Any, shape: dict[str, Any] | None, parallel: Parallel) ->
     """
     given = dict(shape or {})
     architecture = given.pop("arch", None) or (architecture_of(meta) if meta is not None else FALLBACK_ARCHITECTURES[False, False])
-    config: dict[str, Any] = json.loads(_base_config(architecture))
+    config: dict[str, Any] = json.loads(base_config(architecture))
     text = next(_text_configs(config))
     text["max_position_embeddings"] = MAX_POSITIONS
     wanted = given if shape else parallel.shape()

@@ -62,6 +62,29 @@ def argument_class(route: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def prepare(route: str) -> None:
+    """Do once what every request of a route would do again: import its class and build its parser of some five hundred options."""
+    from swift.utils import utils
+
+    cls = argument_class("megatron rlhf" if route == "ray" else route)
+    if cls in _PARSERS:
+        return
+    build = utils.HfArgumentParser
+    if not _PARSERS:
+
+        def ready(classes: list[Any]) -> Any:
+            parser = _PARSERS.get(classes[0]) or build(classes)
+            parser.prog = os.path.basename(sys.argv[0])
+            return parser
+
+        utils.HfArgumentParser = ready
+    with utils._patch_get_type_hints():  # as in parse_args
+        _PARSERS[cls] = build([cls])
+
+
+_PARSERS: dict[Any, Any] = {}
+
+
 def judge(request: dict[str, Any], home: Path) -> dict[str, Any]:
     """Answer one request (see README.md for the fields). `home` is an empty folder of its own, which becomes the working directory."""
     os.chdir(home)
@@ -144,14 +167,14 @@ def judge_route(route: str, argv: list[str], request: dict[str, Any], home: Path
 
         mcore.without_cuda()
     result = run(cls.__post_init__, args) if hasattr(cls, "__post_init__") else {"post_init": "ok"}
-    stage = "post_init"
-    if megatron:
-        for stage, step in (("post_init", None), *mcore.STAGES):
-            result = run(step, args) if step else result
-            if result["post_init"] == "error":
-                break
-    if result["post_init"] == "error":
-        result["stage"] = stage
+    result["stage"] = "post_init"
+    for name, step in mcore.STAGES if megatron else ():
+        if result["post_init"] == "error":
+            break
+        result = {**run(step, args), "stage": name}
+    if result["post_init"] == "ok":
+        result["stage"] = ""
+    else:
         result["post_message"] = stand_ins.as_written(result["post_message"])
     return {**parsed, **result, "derived": derived(args) if result["post_init"] == "ok" else {}, "replaced": stand_ins.replaced}
 
@@ -204,7 +227,14 @@ def run(function: Any, args: Any) -> dict[str, Any]:
 def derived(args: Any) -> dict[str, Any]:
     """Every field that can be written as JSON, and what the trainer's own configuration computed where the arguments leave it open."""
     values = {f.name: getattr(args, f.name, None) for f in dataclasses.fields(args)}
-    for name in ("global_world_size", "local_world_size", "data_parallel_size", "num_microbatches", "per_device_generation_batch_size", "eval_human"):
+    for name in (
+        "global_world_size",
+        "local_world_size",
+        "data_parallel_size",
+        "num_microbatches",
+        "per_device_generation_batch_size",
+        "eval_human",
+    ):
         if hasattr(args, name):
             values[name] = getattr(args, name)
     result = {name: plain(value) for name, value in values.items() if _is_plain(value)}

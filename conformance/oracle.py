@@ -42,16 +42,26 @@ def warm_up(home: Path) -> None:
 
     pretend.packages(home / "site")
     import swift.arguments
-    import swift.rlhf_trainers.arguments  # noqa: F401  the trainers' own configurations hold the batch checks
-    import swift.rlhf_trainers.vllm_client  # noqa: F401
+    import swift.rlhf_trainers.arguments  # the trainers' own configurations hold the batch checks
+    import swift.rlhf_trainers.vllm_client
     import swift.trainers.arguments  # noqa: F401
 
+    from conformance.fixtures import FALLBACK_ARCHITECTURES, base_config
 
-def warm_up_megatron() -> None:
-    """Import Megatron and the Ray driver before the fork, once they are needed at all."""
-    import swift.megatron.arguments  # noqa: F401
-    import swift.megatron.model.utils  # noqa: F401
-    import swift.ray.megatron.pipeline  # noqa: F401
+    for architecture in (*FALLBACK_ARCHITECTURES.values(), "Qwen3ForCausalLM", "LlamaForCausalLM"):
+        base_config(architecture)
+
+
+def warm_up_route(route: str) -> None:
+    """Import what one route needs before the fork, the first time it is asked for: Megatron and the Ray driver take seconds."""
+    from conformance.judge import ROUTES, prepare
+
+    if route.startswith("megatron") or route == "ray":
+        import swift.megatron.arguments
+        import swift.megatron.model.utils
+        import swift.ray.megatron.pipeline  # noqa: F401
+    if route in ROUTES or route == "ray":
+        prepare(route)
 
 
 def answer(request: dict[str, Any], home: Path) -> dict[str, Any]:
@@ -114,16 +124,13 @@ def main() -> None:
         os.environ.update(HF_HOME=str(home / "hf"), MODELSCOPE_CACHE=str(home / "modelscope"))
         warm_up(home)
         print(json.dumps({"ready": True, "pid": os.getpid()}), file=answers, flush=True)
-        megatron = False
         for line in sys.stdin:
             try:
                 request = json.loads(line)
             except ValueError as error:
                 print(json.dumps({"crash": f"not JSON: {error}"}), file=answers, flush=True)
                 continue
-            if not megatron and (str(request.get("route")).startswith("megatron") or request.get("route") == "ray"):
-                warm_up_megatron()
-                megatron = True
+            warm_up_route(str(request.get("route")))
             print(json.dumps(answer(request, home)), file=answers, flush=True)
 
 

@@ -60,8 +60,11 @@ def _stub(name: str) -> type:
 
 
 class _StubModule(types.ModuleType):
-    __path__: list[str] = []
     __version__ = "0"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -164,8 +167,9 @@ def _fake_backends() -> None:
 
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
         if backend == "fake":
-            return original(backend, *args, **kwargs)
-        return original("fake", store=FakeStore(), rank=int(os.environ.get("RANK", "0")), world_size=int(os.environ.get("WORLD_SIZE", "1")))
+            original(backend, *args, **kwargs)
+            return
+        original("fake", store=FakeStore(), rank=int(os.environ.get("RANK", "0")), world_size=int(os.environ.get("WORLD_SIZE", "1")))
 
     setattr(dist, "init_process_group", init_process_group)
 
@@ -218,11 +222,15 @@ def rollout_servers() -> None:
     import swift.rlhf_trainers.vllm_client as module
 
     module.resolve_hostname = lambda hostname: hostname
-    for cls, name in ((module.VLLMInferClient, "check_server"), (module.VLLMClient, "init_communicator"), (module.VLLMClient, "close_communicator")):
+    for cls, name in (
+        (module.VLLMInferClient, "check_server"),
+        (module.VLLMClient, "init_communicator"),
+        (module.VLLMClient, "close_communicator"),
+    ):
         setattr(cls, name, lambda self, *args, **kwargs: None)
 
 
 def benchmarks(cls: Any, args: Any) -> None:
     """Let evalscope know every benchmark that the command names: their list is in the package, which is not here."""
     named = [args.eval_dataset] if isinstance(args.eval_dataset, str) else list(args.eval_dataset)
-    cls.list_eval_dataset = staticmethod(lambda eval_backend=None: {backend: named for backend in ("Native", "OpenCompass", "VLMEvalKit")})
+    cls.list_eval_dataset = staticmethod(lambda eval_backend=None: dict.fromkeys(("Native", "OpenCompass", "VLMEvalKit"), named))

@@ -30,10 +30,9 @@ def judge_ray(request: dict[str, Any], home: Path) -> dict[str, Any]:
     path = home / "ray.yaml"
     path.write_text(request["yaml"], encoding="utf-8")
     holder: dict[str, Any] = {}
-    stage = "yaml"
     result = judge.run(lambda _: holder.update(pipeline=MegatronRayPipeline(str(path))), None)
     if result["post_init"] == "error":
-        return {"argparse": "ok", **result, "stage": stage}
+        return {"argparse": "ok", **result, "stage": "yaml"}
     pipeline: Any = holder["pipeline"]
     groups = {}
     for role, config in pipeline.group_cfgs.items():
@@ -47,13 +46,11 @@ def judge_ray(request: dict[str, Any], home: Path) -> dict[str, Any]:
 
     replaced = _stand_in(MegatronRLHFArguments, home, request.get("shape"))
     _leave_out_ray(int(request.get("rows") or DEFAULT_ROWS))
-    for stage, step in _stages(pipeline, holder):
+    for name, step in _stages(pipeline, holder):
         result = judge.run(lambda _, step=step: step(), None)
         if result["post_init"] == "error":
-            break
+            return {**answer, **result, "stage": name, "replaced": sorted(set(replaced))}
     answer.update(result, replaced=sorted(set(replaced)))
-    if result["post_init"] == "error":
-        return {**answer, "stage": stage}
     return {**answer, "derived": _derived(pipeline, holder)}
 
 

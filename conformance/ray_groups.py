@@ -6,7 +6,10 @@ import sys
 import types
 from typing import Any
 
-ROLES = {"swift sft": ["default"], "swift sample": ["sampler", "prm", "orm"]}  # the decorators in pipelines/train/sft.py, pipelines/sampling
+ROLES = {
+    "swift sft": ["default"],
+    "swift sample": ["sampler", "prm", "orm"],
+}  # the decorators in pipelines/train/sft.py, pipelines/sampling
 MANY_NODES = 64
 
 

@@ -49,7 +49,9 @@ class Report:
     def text(self) -> str:
         """The report as printed: one line of counts, then one line a difference."""
         share = f"{100 * self.agreements / self.cases:.1f} %" if self.cases else "nothing to compare"
-        lines = [f"{self.name}: {self.agreements} of {self.cases} agree ({share}), {len(self.unexplained)} unexplained, {self.seconds:.0f} s"]
+        lines = [
+            f"{self.name}: {self.agreements} of {self.cases} agree ({share}), {len(self.unexplained)} unexplained, {self.seconds:.0f} s"
+        ]
         lines += [f"  {note}" for note in self.notes]
         lines += [f"  not judged, {reason}: {count}" for reason, count in self.skipped.items()]
         lines += [f"  {d}" for d in self.disagreements]

@@ -64,9 +64,8 @@ class StandIns:
         if not value:
             return
         new = [change(v) for v in value] if isinstance(value, list) else change(value)
-        for before, after in zip(value, new, strict=True) if isinstance(value, list) else [(value, new)]:
-            if before != after:
-                self._written[after] = before
+        pairs: Any = zip(value, new, strict=True) if isinstance(value, list) else [(value, new)]
+        self._written.update((after, before) for before, after in pairs if before != after)
         if new != value:
             setattr(args, name, new)
             self.replaced.append(f"--{name}")
@@ -123,7 +122,9 @@ class StandIns:
         if not isinstance(getattr(args, field, []), list):  # reward models have a list of types, which nothing reads while parsing
             setattr(args, field, meta.model_type)
         if field == "model_type" and getattr(args, "template", "") is None and meta.template is None and len(meta.candidate_templates) != 1:
-            args.template = FALLBACK_TEMPLATE if FALLBACK_TEMPLATE in meta.candidate_templates else next(iter(meta.candidate_templates), "dummy")
+            args.template = (
+                FALLBACK_TEMPLATE if FALLBACK_TEMPLATE in meta.candidate_templates else next(iter(meta.candidate_templates), "dummy")
+            )
             self.replaced.append("--template")
 
     def _model_dir(self, text: str, meta: Any) -> str:
@@ -142,7 +143,8 @@ class StandIns:
         if not folder.exists():
             folder.mkdir(parents=True)
             (folder / "adapter_config.json").write_text(
-                json.dumps({"peft_type": "LORA", "r": getattr(args, "lora_rank", 8), "lora_alpha": 32, "target_modules": ["q_proj"]}), encoding="utf-8"
+                json.dumps({"peft_type": "LORA", "r": getattr(args, "lora_rank", 8), "lora_alpha": 32, "target_modules": ["q_proj"]}),
+                encoding="utf-8",
             )
             self._args_json(args, folder, "lora")
         return f"{label}={folder}" if label else str(folder)
