@@ -116,7 +116,7 @@ def _fix(report: Report, as_diff: bool, unsafe: bool, output: str | None) -> boo
     for name, data in new.items():
         source = report.sources[name]
         try:
-            write_atomic(source.path, data, expected=source.data)
+            write_atomic(source.path or name, data, expected=source.data)
         except WriteError as error:
             raise click.ClickException(str(error)) from None
         click.echo(f"fixed {name}", err=True)

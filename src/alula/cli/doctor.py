@@ -37,7 +37,7 @@ def command(files: tuple[str, ...], for_route: str | None, python: str | None, f
     if files:
         inputs = load_inputs(files, **given)
         known = inputs.facts
-        asked: dict[str, str] = {}
+        asked: Mapping[str, str] = {}
         for run in inputs.runs:
             for view in views_of(run, known):
                 asked = {**needs(view), **asked}

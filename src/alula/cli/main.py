@@ -47,9 +47,7 @@ class _Verbs(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], _VERBS, 1)
-            if close:
-                error.message += f" Did you mean '{close[0]}'?"
-            raise
+            raise click.UsageError(error.message + (f" Did you mean '{close[0]}'?" if close else ""), ctx) from None
 
 
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]}, epilog="Exit codes: 0 good, 1 bad news, 2 bad usage or input, 3 a bug of alula.")
