@@ -1,0 +1,568 @@
+"""Simple commands: assignments, redirections, what a program gets, and the shells inside shells."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from alula.run.job import Command, EnvEntry
+from alula.run.source import Origin, Source, Token
+
+from .. import programs
+from .expand import Field, span_of, token_of
+from .interp import MAX_CALLS, MAX_STEPS, Exhausted, Interpreter
+from .parser import DECLARATIONS, Parser
+from .state import LIKELY, OK, UNKNOWN_OUTPUT, Element, State, Status, Stream, Var
+from .syntax import ArrayLit, Assign, CmdSub, Item, ProcSub, Redir, Simple
+from .text import NOWHERE, Place, Seg, Text, Value, decode, encode, strip_newlines, text_of, unknown, variants, via
+
+MAX_FILE = 1_000_000
+MAX_COMMANDS = 5000
+ENVIRONMENT = "<environment>"
+_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "ash"))
+_INHERITED = re.compile(
+    r"(NPROC_PER_NODE|NNODES|NODE_RANK|MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_WORLD_SIZE|RANK|LOCAL_RANK|GROUP_RANK|USE_HF|OMP_NUM_THREADS"
+    r"|(CUDA|NVIDIA|ASCEND|ASCEND_RT|HIP|ROCR|MUSA)_VISIBLE_DEVICES|(NCCL|HCCL|GLOO|PYTORCH|TORCH|TORCHELASTIC|VLLM|RAY|MAX|MIN|VIDEO|FPS|IMAGE)_\w+"
+    r"|CUDA_\w+|MODELSCOPE_\w+|HF_\w+|TRANSFORMERS_\w+|TOKENIZERS_PARALLELISM|SWIFT_\w+|QWENVL_\w+|PYTHONPATH)",
+    re.ASCII,
+)
+
+
+class LazyTokens(Mapping[str, Token]):
+    """Variables as tokens, made when someone asks: a script may have many and few are looked at."""
+
+    def __init__(self, found: dict[str, Var]) -> None:
+        self._vars = found
+
+    def __getitem__(self, name: str) -> Token:
+        return variable_token(name, self._vars[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._vars)
+
+    def __len__(self) -> int:
+        return len(self._vars)
+
+
+def variable_token(name: str, var: Var) -> Token:
+    """The value that a variable has, at the word that was assigned."""
+    found = variants(var.scalar() or ())
+    if var.maybe and not text_of(found[0]) and len(found) > 1:
+        found = found[1:]
+    place = var.place
+    if place[1] < 0 and not place[3]:
+        place = (ENVIRONMENT, 0, 0, ())
+    token = token_of(Field(found[0], place, var.maybe, [text_of(other) for other in found[1:]]))
+    if var.how == "inherited":
+        return replace(token, chain=(Origin("environment", name),))
+    return token
+
+
+class Commands(Interpreter):
+    """Runs simple commands. Reads no file but those that the script reads, and writes none: what it writes is kept in `files`."""
+
+    def __init__(self, state: State, exploring: bool, script: str, gpus_per_node: int | None) -> None:
+        super().__init__(state, exploring)
+        self.script = script
+        self.gpus_per_node = gpus_per_node
+        self.sources: dict[str, Source] = {}
+        self.parsers: list[Parser] = []
+        self.launches: list[tuple[Simple, list[Field], Command]] = []
+        self.names: dict[str, str] = {}
+        self.substitution: Status | None = None
+        self.traps: dict[str, Value] = {}
+        self.exports_functions = False
+
+    def script_name(self) -> str:
+        return self.script
+
+    def fields_of_args(self) -> list[Field]:
+        return [Field(value or (Seg(""),), NOWHERE) for value in self.state.args]
+
+    def written_paths(self) -> Sequence[str]:
+        return list(self.files)
+
+    # --- variables ---
+
+    def target(self, name: str) -> str:
+        """The variable that a name reference stands for."""
+        for _ in range(8):
+            ref = self.state.lookup(name).ref
+            if not ref:
+                break
+            name = ref
+        return name
+
+    def set_scalar(self, name: str, value: Value, kind: str = "variable", place: Place = NOWHERE) -> None:
+        name = self.target(name)
+        old = self.state.lookup(name)
+        if old.items is not None:
+            self.assign(name, "0", value)
+            return
+        exported = old.exported or self.state.allexport
+        self.state.vars[name] = Var(value, None, exported, integer=old.integer, kind=kind, place=place)
+
+    def assign(self, name: str, key: str | None, value: Value) -> None:
+        if key is None:
+            self.set_scalar(name, value)
+            return
+        name = self.target(name)
+        old = self.state.lookup(name)
+        items = dict(old.items) if old.items is not None else {} if old.value is None else {0: Element(old.value)}
+        at: int | str | None = key
+        if not old.assoc:
+            at = self.index(key)
+            if at is None:
+                return
+            if at < 0:
+                at += max((int(k) for k in items), default=-1) + 1
+        assert at is not None
+        items[at] = Element(value)
+        self.state.vars[name] = Var(None, items, old.exported, old.assoc, place=old.place)
+
+    def assign_node(self, node: Assign) -> None:
+        name = self.target(node.name)
+        old = self.state.lookup(name)
+        if isinstance(node.value, ArrayLit):
+            place = node.text.place(node.value.start, node.value.end)
+            new = self.elements(node.value, old.assoc)
+            if node.append:
+                items = dict(old.items) if old.items is not None else {} if old.value is None else {0: Element(old.value)}
+                if old.assoc:
+                    items.update(new)
+                else:
+                    shift = max((int(k) for k in items), default=-1) + 1
+                    explicit = any(key is not None for key, _ in node.value.items)
+                    items.update(new if explicit else {int(k) + shift: item for k, item in new.items()})
+                new = items
+            self.state.vars[name] = Var(None, new, old.exported, old.assoc, place=place)
+            return
+        value = self.value(node.value, assignment=True)
+        at = node.value.start if node.value is not None else node.end
+        place = node.text.place(at, node.value.end if node.value is not None else node.end)
+        if not value:
+            value = (Seg("", *place),)
+        key = text_of(self.value(node.sub)) if node.sub is not None else None
+        if node.append:
+            before = self.element_value(name, key) if key is not None else self.lookup_value(name)
+            if old.integer and before is not None:
+                value = (Seg(f"{text_of(before)}+{text_of(value)}"),)
+            else:
+                value = (*(seg for seg in before or () if seg.text or seg.alts), *value)
+        if old.integer and not unknown(value):
+            number = self.index(text_of(value))
+            value = (Seg(str(number or 0), *place),)
+        if key is not None:
+            self.assign(name, key, value)
+        elif old.items is not None:
+            self.assign(name, "0", value)
+        else:
+            exported = old.exported or self.state.allexport
+            self.state.vars[name] = Var(value, None, exported, integer=old.integer, place=place)
+
+    # --- simple commands ---
+
+    def simple(self, node: Simple) -> Status:
+        self.steps += 1
+        if self.steps > MAX_STEPS or len(self.commands) > MAX_COMMANDS:
+            raise Exhausted
+        if not node.words:
+            return self.redirected(node.redirs, lambda: self._assignments(node)) if node.redirs else self._assignments(node)
+        self.substitution = None
+        first = node.words[0]
+        if not isinstance(first, Assign) and first.lit in DECLARATIONS:
+            return self._declaration(node)
+        fields: list[Field] = []
+        for word in node.words:
+            if isinstance(word, Assign):
+                continue
+            fields.extend(self.fields(word))
+        if not fields:
+            return self._assignments(node)
+        if node.redirs and not (len(fields) == 1 and fields[0].text == "exec"):
+            return self.redirected(node.redirs, lambda: self._with_prefix(node, fields))
+        if node.redirs:
+            self._exec_redirections(node.redirs)
+            return OK
+        return self._with_prefix(node, fields)
+
+    def _assignments(self, node: Simple) -> Status:
+        self.substitution = None
+        for assign in node.assigns:
+            self.assign_node(assign)
+        return self.substitution or OK
+
+    def _declaration(self, node: Simple) -> Status:
+        from .builtins import declare
+
+        items: list[Field | Assign] = []
+        for word in node.words[1:]:
+            if isinstance(word, Assign):
+                items.append(word)
+            else:
+                items.extend(self.fields(word))
+        first = node.words[0]
+        assert not isinstance(first, Assign)
+        return declare(self, first.lit or "", items)
+
+    def _with_prefix(self, node: Simple, fields: list[Field]) -> Status:
+        if not node.assigns:
+            return self.invoke(node, fields)
+        saved: dict[str, Var | None] = {}
+        for assign in node.assigns:
+            if assign.sub is not None or isinstance(assign.value, ArrayLit):
+                continue
+            name = self.target(assign.name)
+            before = self.state.vars.get(name)
+            saved.setdefault(name, before)
+            self.assign_node(assign)
+            made = self.state.vars[name]
+            self.state.vars[name] = replace(made, exported=True, how="prefix")
+        try:
+            return self.invoke(node, fields)
+        finally:
+            for name, var in saved.items():
+                if var is None:
+                    self.state.vars.pop(name, None)
+                else:
+                    self.state.vars[name] = var
+
+    def invoke(self, node: Simple, fields: list[Field]) -> Status:
+        """Functions, builtins, programs."""
+        from .builtins import BUILTINS
+
+        name = fields[0].text
+        if not any(seg.unk for seg in fields[0].segs):
+            function = self.state.functions.get(name)
+            if function is not None:
+                return self.call(function, tuple(self.from_field(found) for found in fields[1:]))
+            builtin = BUILTINS.get(name)
+            if builtin is not None:
+                return builtin(self, node, fields)
+        return self.external(node, fields, self.environment())
+
+    # --- programs ---
+
+    def environment(self) -> dict[str, Var]:
+        """What a program gets."""
+        env = dict(self.state.environ)
+        for name, var in self.state.vars.items():
+            if var.exported and var.set and var.items is None:
+                env[name] = var
+            elif name in env:
+                del env[name]
+        return env
+
+    def external(self, node: Simple, fields: list[Field], env: dict[str, Var]) -> Status:
+        from .tools import INERT, TOOLS
+
+        for _ in range(12):
+            name = fields[0].text
+            program = posixpath.basename(name)
+            if any(seg.unk for seg in fields[0].segs):
+                break
+            if program in INERT:
+                return OK
+            tool = TOOLS.get(program)
+            if tool is not None:
+                return tool(self, fields)
+            if program in _SHELLS:
+                return self._shell(node, fields, env)
+            found = programs.peel([item.text for item in fields])
+            if found is None:
+                if (status := self._script(node, fields, env)) is not None:
+                    return status
+                break
+            env = self._wrapped(fields, found, env)
+            if found.script:
+                return self._text_of_words(node, [fields[at] for at in found.script], found, env)
+            if found.file is not None:
+                rest = fields[found.file :]
+                if (status := self._run_file(rest[0], rest[1:], env)) is not None:
+                    return status
+                break
+            if found.reads:
+                text = self.state.stdin.rest()
+                if text is None:
+                    break
+                return self.child(Text.of(text), env, (), remote=found.remote)
+            if found.remote:
+                return self._remote(node, [fields[at] for at in found.program], env)
+            fields = [fields[at] for at in found.program]
+        self.emit(node, fields, env)
+        return self.unknown_output()
+
+    def unknown_output(self) -> Status:
+        """A program ran of which nothing is known."""
+        if self.state.out is not None:
+            self.state.out.append(UNKNOWN_OUTPUT)
+        return LIKELY
+
+    def _remote(self, node: Simple, fields: list[Field], env: dict[str, Var]) -> Status:
+        before, self.state.external = self.state.external, True
+        try:
+            return self.external(node, fields, env)
+        finally:
+            self.state.external = before
+
+    @staticmethod
+    def _wrapped(fields: list[Field], found: programs.Peel, env: dict[str, Var]) -> dict[str, Var]:
+        """The environment behind a wrapper."""
+        out = dict(env) if found.keeps else {name: env[name] for name in found.passes if name in env}
+        for name in found.unset:
+            out.pop(name, None)
+        for setting in found.settings:
+            source = fields[setting.word]
+            if setting.text is not None:
+                value: Value = (Seg(encode(setting.text), *source.place),)
+                place = source.place
+            else:
+                part = source.cut(setting.offset)
+                if setting.end is not None:
+                    from .text import cut
+
+                    part = Field(cut(part.segs, 0, setting.end - setting.offset), part.place)
+                value, place = part.segs or (Seg(""),), part.place
+            out[setting.name] = Var(value, exported=True, how="wrapper", place=place)
+        return out
+
+    def emit(self, node: Simple, fields: list[Field], env: Mapping[str, Var]) -> None:
+        """Note a command that the script starts."""
+        entries: dict[str, EnvEntry] = {}
+        for name, var in env.items():
+            if var.how == "inherited" and not _INHERITED.fullmatch(name):
+                continue
+            entries[decode(name)] = EnvEntry(decode(name), variable_token(name, var), var.how)  # type: ignore[arg-type]
+        shell = {name: var for name, var in self.state.vars.items() if not var.exported and var.set and var.items is None and name not in entries}
+        command = Command(
+            tuple(token_of(item) for item in fields), entries, span_of(node.text.place(node.start, node.end)), LazyTokens(shell),
+            self.background > 0, self.uncertain or self.exploring, False, self.loops > 0,
+        )  # fmt: skip
+        self.commands.append(command)
+        self.launches.append((node, fields, command))
+
+    # --- shells inside ---
+
+    def _shell(self, node: Simple, fields: list[Field], env: dict[str, Var]) -> Status:
+        """`bash -c TEXT`, `bash FILE`, `bash` that reads its input."""
+        at = 1
+        while at < len(fields):
+            text = fields[at].text
+            if text in ("-o", "+o", "--rcfile", "--init-file", "-O"):
+                at += 2
+            elif text == "--":
+                at += 1
+                break
+            elif text.startswith("--") or (text[:1] in "-+" and len(text) > 1):
+                if text[0] == "-" and not text.startswith("--") and "c" in text[1:]:
+                    rest = fields[at + 1 :]
+                    if not rest:
+                        return OK
+                    return self.child(Text.of(rest[0].segs), env, tuple(self.from_field(item) for item in rest[2:]), own=self.state.external)
+                if text == "-s":
+                    at += 1
+                    break
+                at += 1
+            else:
+                status = self._run_file(fields[at], fields[at + 1 :], env)
+                if status is None:
+                    self.emit(node, fields, env)
+                    return self.unknown_output()
+                return status
+        read = self.state.stdin.rest()
+        if read is None:
+            self.emit(node, fields, env)
+            return self.unknown_output()
+        return self.child(Text.of(read), env, tuple(self.from_field(item) for item in fields[at:]))
+
+    def _text_of_words(self, node: Simple, words: list[Field], found: programs.Peel, env: dict[str, Var]) -> Status:
+        segs: list[Seg] = []
+        for n, word in enumerate(words):
+            if n:
+                segs.append(Seg(" "))
+            segs.extend((word.cut(found.offset) if n == 0 and found.offset else word).segs)
+        return self.child(Text.of(tuple(segs)), env, (), remote=found.remote)
+
+    def _script(self, node: Simple, fields: list[Field], env: dict[str, Var]) -> Status | None:
+        """`./run.sh`: a script of its own, when it is there to read."""
+        name = fields[0].text
+        if "/" in name and name.endswith((".sh", ".bash", ".sbatch", ".slurm")):
+            return self._run_file(fields[0], fields[1:], env)
+        return None
+
+    def _run_file(self, name: Field, args: list[Field], env: dict[str, Var]) -> Status | None:
+        if any(seg.unk and not seg.soft for seg in name.segs) or self.state.external:
+            return None
+        text = self.script_text(name.text)
+        if text is None:
+            return None
+        return self.child(text, env, tuple(self.from_field(item) for item in args), script=name.text)
+
+    def script_text(self, name: str) -> Text | None:
+        """A script file as text to run; None when it is not here."""
+        path = self.path(name)
+        value = self.read_file(path)
+        if value is None:
+            return None
+        if len(value) == 1 and value[0].start == 0 and value[0].file:
+            return Text(value[0].text, value[0].file)
+        return Text.of(value)
+
+    def child(self, text: Text, env: dict[str, Var], args: tuple[Value, ...], script: str = "", remote: bool = False, own: bool = False) -> Status:
+        """Another shell runs `text` with an environment of its own."""
+        if self.calls >= MAX_CALLS:
+            return LIKELY
+        base = self.state
+        functions = dict(base.functions) if self.exports_functions else {}
+        self.state = State(env, {}, functions, args, base.cwd, base.out, base.stdin, external=base.external or remote or own)
+        self.calls += 1
+        name, self.script = self.script, script or self.script
+        try:
+            return self.scoped("shell", lambda: self.run_items(self.parse(text)))
+        finally:
+            self.script = name
+            self.calls -= 1
+            base.out = self.state.out
+            self.state = base
+
+    def parse(self, text: Text, keep: bool = False) -> list[Item]:
+        parser = Parser(text)
+        items = parser.program()
+        if keep or (text.file and not text.segs):
+            self.parsers.append(parser)
+        return items
+
+    # --- substitutions ---
+
+    def substitute(self, part: CmdSub, text: Text) -> Value:
+        source = text.s[part.start : part.end]
+        place = text.place(part.start, part.end)
+        name, value = "", None
+        first = part.body[0].node if part.body else None
+        if isinstance(first, Simple):
+            if not first.words and not first.assigns and len(first.redirs) == 1 and first.redirs[0].op == "<":
+                name, value = "cat", self.read_word(first.redirs[0])
+            elif first.words and not isinstance(first.words[0], Assign):
+                name = first.words[0].lit or ""
+        if value is None and not (name == "cat" and isinstance(first, Simple) and not first.words):
+            self.calls += 1
+            try:
+                if self.calls > MAX_CALLS:
+                    return (Seg(source, *place, unk=source),)
+                value, status = self.capture(lambda: self.run_items(part.body))
+            finally:
+                self.calls -= 1
+            self.substitution = status
+        if value is None:
+            return (Seg(source, *place, unk=source),)
+        return via(strip_newlines(value), "command", name, place)
+
+    def process(self, part: ProcSub, text: Text) -> Value:
+        source = text.s[part.start : part.end]
+        path = f"/dev/fd/{63 - len(self.names) % 50}"
+        self.names[path] = source
+        if part.out:
+            def consume() -> Status:
+                self.state.stdin = Stream(None)
+                return self.run_items(part.body)
+
+            self.isolated(consume)
+        else:
+            self.files[path] = self.capture(lambda: self.run_items(part.body))[0]
+        return (Seg(path, *text.place(part.start, part.end), unk=source, soft=True),)
+
+    # --- files and redirections ---
+
+    def path(self, name: str) -> str:
+        return os.path.normpath(os.path.join(self.state.cwd, decode(name)))
+
+    def read_file(self, path: str) -> Value | None:
+        """The contents of a file: what the script wrote to it, or what is on disk. None when it is not known."""
+        if path in self.files:
+            return self.files[path]
+        if self.state.external:
+            return None
+        try:
+            if not os.path.isfile(path) or os.path.getsize(path) > MAX_FILE:
+                return None
+            with open(path, "rb") as stream:
+                data = stream.read(MAX_FILE)
+        except (OSError, ValueError):
+            return None
+        self.sources.setdefault(path, Source(path, data, path))
+        text = data.decode("latin-1")
+        return (Seg(text, path, 0, len(text)),) if text else ()
+
+    def read_word(self, redir: Redir) -> Value | None:
+        value = self.value(redir.word)
+        return None if unknown(value) else self.read_file(self.path(text_of(value)))
+
+    def _exec_redirections(self, redirs: list[Redir]) -> None:
+        """`exec > log`: for the rest of the script. What it prints is not looked at; process substitutions may start something."""
+        for redir in redirs:
+            value = self.value(redir.word)
+            if redir.op == "<" and redir.fd in ("", "0"):
+                self.state.stdin = Stream(None if unknown(value) else self.read_file(self.path(text_of(value))))
+
+    def redirected(self, redirs: list[Redir], action: Callable[[], Status]) -> Status:
+        state = self.state
+        saved_in, saved_out = state.stdin, state.out
+        target: tuple[str, bool, Value] | None = None
+        for redir in redirs:
+            op, fd = redir.op, redir.fd
+            value = self.value(redir.word)
+            text = text_of(value)
+            if op in ("<", "<>"):
+                if fd in ("", "0"):
+                    state.stdin = Stream(None if unknown(value) else self.read_file(self.path(text)))
+            elif op == "<<<":
+                state.stdin = Stream((*value, Seg("\n")))
+            elif op in ("<<", "<<-"):
+                state.stdin = Stream(via(value, "heredoc", "", redir.word.text.place(redir.word.start, redir.word.end)))
+            elif op in ("<&", ">&") and (text.rstrip("-").isdigit() or text == "-"):
+                if op == ">&" and fd in ("", "1") and text == "2":
+                    state.out = None
+            elif op[0] == "&" or (op in (">", ">>", ">|", ">&") and fd in ("", "1")):
+                if text in ("/dev/stdout", "/dev/fd/1"):
+                    continue
+                state.out, target = None, None
+                if not text.startswith("/dev/") and not unknown(value):
+                    state.out = []
+                    target = (text, op.endswith(">>"), value)
+        try:
+            return action()
+        finally:
+            written = self.state.out
+            self.state.stdin, self.state.out = saved_in, saved_out
+            if target is not None and written is not None:
+                self.write_file(target[0], None if any(seg is UNKNOWN_OUTPUT for seg in written) else tuple(written), target[1])
+
+    def write_file(self, name: str, value: Value | None, append: bool = False) -> None:
+        path = self.path(name)
+        if append:
+            before = self.read_file(path)
+            if before is None and (path in self.files or os.path.exists(path)):
+                value = None
+            elif value is not None:
+                value = (*(before or ()), *value)
+        self.files[path] = value
+        self.names.setdefault(path, name)
+
+    # --- output ---
+
+    def print(self, value: Value) -> None:
+        if self.state.out is not None:
+            self.state.out.extend(value)
+
+    def print_text(self, text: str) -> None:
+        if self.state.out is not None and text:
+            self.state.out.append(Seg(text))
+
+    def finish(self) -> None:
+        """What happens when the script ends: its EXIT trap."""
+        handler = self.traps.pop("EXIT", None)
+        if handler:
+            self.scoped("shell", lambda: self.run_items(self.parse(Text.of(handler))))
