@@ -17,7 +17,7 @@ Scope = Literal["job", "run", "plugin"]
 
 FAMILIES = (
     "shell", "flags", "env", "launch", "launchers", "nodes", "training", "algorithms", "grpo", "opd", "ignored", "batch",
-    "batch_megatron", "rollout", "pairs", "rewards", "plugins", "multiturn", "teacher", "dataset",
+    "batch_megatron", "rollout", "rollout_flags", "rollout_server", "pairs", "rewards", "plugins", "multiturn", "teacher", "dataset",
     "sample", "parallel", "pipeline", "megatron", "megatron_optimizer", "megatron_moe", "megatron_recompute", "megatron_rlhf",
     "ray", "export", "memory", "versions", "secrets",
 )  # fmt: skip
