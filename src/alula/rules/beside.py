@@ -5,7 +5,6 @@ What is not here (a hub id, a path on another machine, a form that is not looked
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from alula.read.dataset import form_of, read_dataset
+from alula.read.plugin import MAX_BYTES, read_plugin
 from alula.run.dataset import DatasetSample, Row
 from alula.run.finding import Finding, Fix
+from alula.run.plugin import Plugin, PluginClass, Registration
 from alula.run.source import Source, Span, Token
 from alula.swift.columns import STANDARD, Mapped, mapped
 from alula.swift.effective import View
@@ -163,15 +164,9 @@ def _entry(
 def columns_mapping(v: View) -> Mapping[str, str] | None:
     """`--columns` as a mapping; None where it cannot be known (it may also name a file)."""
     value = v.get("columns")
-    if value is None:
-        return {}
-    if not isinstance(value, str):
-        return None
-    try:
-        made = json.loads(value)
-    except ValueError:
-        return None
-    return {str(old): str(new) for old, new in made.items()} if isinstance(made, dict) else None
+    if not isinstance(value, dict):
+        return {} if value is None else None
+    return {str(old): str(new) for old, new in value.items()}
 
 
 def _sample(whole: RunCheck, path: Path, name: str) -> DatasetSample | None:
@@ -289,3 +284,119 @@ def add_source(whole: RunCheck, source: Source) -> None:
     sources = whole.run.sources
     if isinstance(sources, dict):
         sources.setdefault(source.name, source)
+
+
+# --- plugins ---
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The plugins that a job imports.
+
+    Attributes:
+        complete: all of them were found and read, and register nothing under names that are not known.
+        named: some are named at all.
+    """
+
+    plugins: tuple[Plugin, ...]
+    complete: bool
+    named: bool
+
+    def names(self, registry: str) -> frozenset[str]:
+        return frozenset().union(*(plugin.names(registry) for plugin in self.plugins))
+
+    def find(self, registry: str, name: str) -> tuple[Plugin, Registration] | None:
+        """Where a name is registered last."""
+        for plugin in reversed(self.plugins):
+            found = plugin.find(registry, name)
+            if found is not None:
+                return plugin, found
+        return None
+
+    def target(self, registry: str, name: str) -> tuple[Plugin, PluginClass] | None:
+        """The class behind a registered name, where it stands in the plugin itself."""
+        found = self.find(registry, name)
+        if found is None or found[1].kind != "class":
+            return None
+        cls = found[0].classes.get(found[1].target)
+        return (found[0], cls) if cls is not None else None
+
+
+def plugins_of(whole: RunCheck, view: View) -> Loaded:
+    """The plugins of one job (`--external_plugins`, and its older name `--custom_register_path`)."""
+    found: Loaded = whole.once(f"plugins:{view.index}", lambda: _plugins_of(whole, view))
+    return found
+
+
+def _plugins_of(whole: RunCheck, view: View) -> Loaded:
+    loose = loose_plugins(whole)
+    tokens: list[Token] = []
+    complete = not view.open_ended
+    for flag in ("external_plugins", "custom_register_path"):
+        use = view.use(flag)
+        if use is not None:
+            complete = complete and not use.maybe and all(value.known for value in use.values)
+            tokens.extend(use.values)
+    plugins: list[Plugin] = []
+    for token in tokens:
+        path = local_file(whole, token.text, view.job.file) if token.known else None
+        plugin = _plugin(whole, path, token.text) if path is not None else _named_alike(loose, token.text, len(tokens) == 1)
+        if plugin is None:
+            complete = False
+        elif plugin not in plugins:
+            plugins.append(plugin)
+    if not tokens and loose and view.open_ended:
+        plugins.extend(loose.values())  # a plugin given to `check` with part of its command in a comment
+    complete = complete and not any(plugin.open for plugin in plugins) and not (_reads_checkpoint(view) and not tokens)
+    return Loaded(tuple(plugins), complete, bool(tokens))
+
+
+def _named_alike(loose: Mapping[str, Plugin], name: str, alone: bool) -> Plugin | None:
+    """A plugin given beside the run: the one of this name, or the only one there is."""
+    same = [plugin for given, plugin in loose.items() if posixpath.basename(given) == posixpath.basename(name)]
+    if same:
+        return same[0]
+    return next(iter(loose.values())) if alone and len(loose) == 1 else None
+
+
+def _reads_checkpoint(view: View) -> bool:
+    """`swift rollout` and `swift sample` take plugins from the args.json of a checkpoint, where none are named."""
+    if view.get("load_args") is False:
+        return False
+    model = view.get("model")
+    hub = isinstance(model, str) and model.count("/") == 1 and not model.startswith((".", "/", "~", "output")) and not Path(model).exists()
+    return not hub or bool(view.get("adapters"))
+
+
+def loose_plugins(whole: RunCheck) -> dict[str, Plugin]:
+    """Plugin files that were given to `check` themselves, by name."""
+
+    def make() -> dict[str, Plugin]:
+        return {name: read_plugin(source) for name, source in list(whole.run.sources.items()) if name.endswith(".py")}
+
+    found: dict[str, Plugin] = whole.once("plugins", make)
+    return found
+
+
+def _plugin(whole: RunCheck, path: Path, name: str) -> Plugin | None:
+    """A plugin on disk; its text is kept, so that findings can be shown in it."""
+
+    def make() -> Plugin | None:
+        given = next((plugin for known, plugin in loose_plugins(whole).items() if _same_file(whole.run.sources.get(known), path)), None)
+        if given is not None:
+            return given
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                return None
+            source = Source(name, path.read_bytes(), str(path))
+        except OSError:
+            return None
+        add_source(whole, source)
+        return read_plugin(source)
+
+    found: Plugin | None = whole.once(f"plugin:{path}", make)
+    return found
+
+
+def _same_file(source: Source | None, path: Path) -> bool:
+    return source is not None and source.path is not None and Path(source.path).resolve() == path.resolve()
