@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -37,12 +36,11 @@ def command(files: tuple[str, ...], everything: bool, form: str, output: str | N
     return 0
 
 
-def rows_of(inputs: Inputs, run: Run, views: Sequence[View]) -> list[int | None]:  # noqa: ARG001
+def rows_of(inputs: Inputs, run: Run, views: Sequence[View]) -> list[int | None]:
     """Training rows of each job, where they can be counted without loading the data."""
-    from alula.read.dataset import rows_of_values
+    from alula.rules.beside import data_of
+    from alula.rules.context import RunCheck
 
-    out: list[int | None] = []
-    for view in views:
-        values = (inputs.dataset,) if inputs.dataset else view.get("dataset")
-        out.append(rows_of_values(values, Path(inputs.cwd)) if isinstance(values, tuple) else None)
-    return out
+    whole = RunCheck(run, inputs.facts, tuple(views), None, inputs.dataset, inputs.model, inputs.cwd)
+    found = [data_of(whole.job(view)) if "dataset" in view.values else None for view in views]
+    return [data.count if data is not None else None for data in found]

@@ -72,6 +72,7 @@ class Rename:
         until: the first version that knows the old name again.
         note: what else changes, in one line.
         routes: the routes, or their program (`megatron`), it holds for; empty for all.
+        same_value: the old value means the same under the new name.
     """
 
     old: str
@@ -80,6 +81,7 @@ class Rename:
     until: str | None = None
     note: str = ""
     routes: tuple[str, ...] = ()
+    same_value: bool = True
 
     def holds_for(self, route: str) -> bool:
         return not self.routes or any(route == r or route.split()[0] == r for r in self.routes)
@@ -195,6 +197,11 @@ class SwiftFacts:
         """Whether the route's flags include those of transformers' training arguments."""
         return bool(self._raw["classes"][self.routes[route].argument_class]["hf_base"])
 
+    def transformers_choices(self, name: str) -> tuple[str, ...]:
+        """What the allowed transformers versions together accept for a training argument, also where ms-swift's own flag lists no choices."""
+        flags = (_transformers(version).get(name) for version in self.transformers)
+        return tuple(dict.fromkeys(str(choice) for flag in flags if flag is not None for choice in flag.choices or ()))
+
     def transformers_only_elsewhere(self, name: str) -> tuple[str, ...]:
         """Allowed transformers versions that have the flag, when the default one has not."""
         if name in _transformers(self.default_transformers):
@@ -302,8 +309,9 @@ def _renames() -> Mapping[str, tuple[Rename, ...]]:
     out: dict[str, list[Rename]] = {}
     for entry in toml(FOLDER / "renames.toml")["rename"]:
         rename = Rename(
-            entry["old"], entry.get("new"), entry["since"], entry.get("until"), entry.get("note", ""), tuple(entry.get("routes", ()))
-        )
+            entry["old"], entry.get("new"), entry["since"], entry.get("until"), entry.get("note", ""), tuple(entry.get("routes", ())),
+            not entry.get("other_value", False),
+        )  # fmt: skip
         out.setdefault(rename.old, []).append(rename)
     return {name: tuple(entries) for name, entries in out.items()}
 

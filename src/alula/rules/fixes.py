@@ -70,7 +70,7 @@ def set_flag(c: JobCheck, name: str, value: str, description: str, safety: Safet
 
 def drop_flag(c: JobCheck, name: str, description: str, safety: Safety) -> Fix:
     """See `JobCheck.drop_flag`."""
-    uses = c.v.parsed.by_name.get(name, ())
+    uses = c.v.intended.by_name.get(name, ())
     if len(uses) != 1:
         return Fix(description)
     return drop_words(c, uses[0].token, uses[0].values, description, safety)
@@ -105,7 +105,7 @@ def set_env(c: JobCheck, name: str, value: str, description: str, safety: Safety
     if entry is not None:
         return _replace(c, entry.token, value, description, safety)
     source = _source(c, c.job.span)
-    if source is None or c.job.config is not None and not c.job.words:
+    if source is None or (c.job.config is not None and not c.job.words):
         return Fix(description)
     if c.job.words and c.job.words[0].span.file != c.job.span.file:
         return Fix(description)

@@ -1,6 +1,6 @@
 """The dataclasses' `__post_init__`, followed value by value.
 
-`derive(view)` gives what the real argument object holds. What depends on the model's own config, on the machine or on the clock is UNKNOWN, unless
+`derive` gives what the real argument object holds. What depends on the model's own config, on the machine or on the clock is UNKNOWN, unless
 the registry of models knows it. Presets of DeepSpeed and FSDP keep their names.
 
 Sources (ms-swift 4.6): `arguments/{rlhf_args,sft_args,deploy_args,infer_args,sampling_args}.py`, `arguments/base_args/*.py`,
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .arithmetic import generation
 from .layout import LayoutError, parse_layout
-from .parse import UNKNOWN
+from .parse import UNKNOWN, Parsed
 from .values import Effective
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ VLLM_TYPES = ("grpo", "gkd")
 class Derivation:
     """The values while `__post_init__` is followed; keeps why each one changed."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, parsed: Parsed) -> None:
         self.view = view
+        self.parsed = parsed
         self.values: dict[str, Effective] = {}
         for name, fact in view.flags.items():
-            use = view.parsed.last(name)
+            use = parsed.last(name)
             if use is not None:
                 value = UNKNOWN if use.maybe or not use.valid else use.value
                 self.values[name] = Effective(value, "written", use)
@@ -54,12 +55,17 @@ class Derivation:
         if self[name] is None:
             self.put(name, value, why)
 
+    def written(self, name: str) -> bool:
+        use = self.parsed.last(name)
+        return use is not None and not use.maybe
+
     def unknown(self, *names: str) -> bool:
         return any(self[name] is UNKNOWN for name in names)
 
 
-def derive(view: View) -> Mapping[str, Effective]:
-    values = Derivation(view)
+def derive(view: View, parsed: Parsed) -> Mapping[str, Effective]:
+    """The values that the argument object holds for `parsed`, one of the view's two readings of its words."""
+    values = Derivation(view, parsed)
     steps: dict[str, Callable[[Derivation], None]] = {
         "swift rlhf": _rlhf,
         "swift sft": _train,
@@ -210,7 +216,7 @@ def _rlhf(v: Derivation) -> None:
         v.put("use_gym_env", UNKNOWN if v["gym_env"] is UNKNOWN else True, "gym_env is set")
     _train(v)
     if kind == "grpo":
-        if v["metric_for_best_model"] == "loss" and not v.view.written("metric_for_best_model"):
+        if v["metric_for_best_model"] == "loss" and not v.written("metric_for_best_model"):
             v.put("metric_for_best_model", "reward", "rlhf_type grpo")
             v.put("greater_is_better", True, "a reward is better when it is greater")
         if v["beta"] == 0.0:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from alula.facts.swift import Flag as FlagFact
-from alula.facts.swift import SwiftFacts
+from alula.facts.swift import SwiftFacts, rename
 from alula.run.job import Cluster, Job
 from alula.run.source import Token
 
@@ -36,8 +36,12 @@ class View:
 
     Attributes:
         index: the job's index in its run.
+        parsed: what the parser makes of the words as they stand.
+        intended: the same with renamed flags read under their new names, so that one old name does not hide, or cause, other findings.
+            `use`, `get`, `written` and `absent` go by this; where nothing is renamed it is `parsed`.
         open_ended: a word that cannot be known may stand for further flags, so that no flag is surely absent.
-        values: every flag of the route, by canonical name.
+        values: every flag of the route, by canonical name, as ms-swift holds it for `parsed`.
+        meant: the same for `intended`.
     """
 
     job: Job
@@ -46,34 +50,36 @@ class View:
     cluster: Cluster
     flags: Mapping[str, FlagFact]
     parsed: Parsed
+    intended: Parsed
     place: Placement
     open_ended: bool
     values: Mapping[str, Effective] = field(default_factory=dict)
+    meant: Mapping[str, Effective] = field(default_factory=dict)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The effective value; `default` where this route has no such flag."""
-        effective = self.values.get(name)
+        effective = self.meant.get(name)
         return default if effective is None else effective.value
 
     def use(self, name: str) -> Use | None:
         """The occurrence that counts (the last), or None."""
-        return self.parsed.last(name)
+        return self.intended.last(name)
 
     def written(self, name: str) -> bool:
         """True when the flag stands on the command line for sure."""
-        use = self.parsed.last(name)
+        use = self.intended.last(name)
         return use is not None and not use.maybe
 
     def absent(self, name: str) -> bool:
         """True when the flag is surely not given."""
-        return name in self.flags and name not in self.parsed.by_name and not self.open_ended
+        return name in self.flags and name not in self.intended.by_name and not self.open_ended
 
     def known(self, *names: str) -> bool:
         return all(self.get(name) is not UNKNOWN for name in names)
 
     def token(self, name: str) -> Token | None:
         """Where to point for this flag: its value, else the flag itself."""
-        use = self.parsed.last(name)
+        use = self.intended.last(name)
         if use is None:
             return None
         return use.values[0] if use.values else use.token
@@ -91,9 +97,9 @@ class View:
         """The algorithm as written (simpo stays simpo), None off the rlhf routes."""
         if not self.job.route.endswith(" rlhf"):
             return None
-        use = self.parsed.last("rlhf_type")
+        use = self.intended.last("rlhf_type")
         if use is None:
-            return self.values["rlhf_type"].value if "rlhf_type" in self.values else None
+            return self.meant["rlhf_type"].value if "rlhf_type" in self.meant else None
         return UNKNOWN if use.maybe else use.value
 
     @cached_property
@@ -130,11 +136,34 @@ def view(job: Job, index: int, facts: SwiftFacts, cluster: Cluster | None = None
     cluster = cluster or Cluster()
     route = facts.routes.get(job.route)
     flags = facts.flags(job.route) if route is not None else _NO_FLAGS
-    parsed = parse(job.argv, flags, vocabulary(facts, job.route, flags))
+    known = vocabulary(facts, job.route, flags)
+    parsed = parse(job.argv, flags, known)
+    mended = _mended(job, parsed, facts, flags)
+    intended = parsed if mended is None else parse(mended, flags, known)
     placement = place(job, cluster, route is not None and route.torchrun)
     open_ended = any(_may_hold_flags(token) for token in job.argv)
-    bare = View(job, index, facts, cluster, flags, parsed, placement, open_ended)
-    return View(job, index, facts, cluster, flags, parsed, placement, open_ended, derive(bare))
+    bare = View(job, index, facts, cluster, flags, parsed, intended, placement, open_ended)
+    values = derive(bare, parsed)
+    meant = values if intended is parsed else derive(bare, intended)
+    return View(job, index, facts, cluster, flags, parsed, intended, placement, open_ended, values, meant)
+
+
+def _mended(job: Job, parsed: Parsed, facts: SwiftFacts, flags: Mapping[str, FlagFact]) -> list[Token] | None:
+    """The words with renamed flags under their new names, or None when there are none."""
+    suspects = {id(token) for token in parsed.extras} | {id(error.token) for error in parsed.errors if error.kind == "ambiguous"}
+    if not suspects:
+        return None
+    out: list[Token] = []
+    changed = False
+    for token in job.argv:
+        head, equals, tail = token.text.partition("=")
+        new = rename(head[2:], job.route, facts.version) if id(token) in suspects and head.startswith("--") else None
+        if new is not None and new.new in flags and new.same_value:
+            out.append(token.with_text(f"--{new.new}{equals}{tail}"))
+            changed = True
+        else:
+            out.append(token)
+    return out if changed else None
 
 
 _vocabularies: dict[tuple[str, str], Vocabulary] = {}
