@@ -80,7 +80,7 @@ def test_commands_as_bash_launched_them(row: dict[str, Any], tmp_path: Path) -> 
             (
                 item for item in left
                 if item[1].route == expected["route"] and same_words(expected["argv"], item[1].argv, tmp_path)
-                and same_env(expected["env"], item[0], expected["launcher"], tmp_path)
+                and same_env(expected["env"], item[0], item[1].launch.launcher, tmp_path)
             ),
             None,
         )  # fmt: skip

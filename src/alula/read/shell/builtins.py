@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .arith import ArithmeticFault, UnknownNumber
 from .expand import Field
 from .interp import Leave
-from .lexer import unescape_ansi
+from .lexer import unescape_ansi, unescape_value
 from .state import FAIL, LIKELY, OK, UNSET, Element, Key, Status, Var
 from .syntax import ArrayLit, Assign, Simple
 from .text import Seg, Text, Value, cut, decode, likely, text_of, unknown
@@ -40,13 +40,12 @@ def echo(shell: Commands, node: Simple, fields: list[Field]) -> Status:
     for n, found in enumerate(fields[at:]):
         if n:
             out.append(Seg(" "))
-        for seg in shell.from_field(found):
-            if escapes and "\\" in seg.text and not seg.unk:
-                text, stop, _ = seg.text.partition("\\c")
-                out.append(Seg(unescape_ansi(text), seg.file, seg.start, seg.end, seg.hops))
-                newline = newline and not stop
-            else:
-                out.append(seg)
+        out.extend(shell.from_field(found))
+    if escapes:
+        value = tuple(out)
+        stop = text_of(value).find("\\c")
+        newline = newline and stop < 0
+        out = list(unescape_value(cut(value, 0, stop) if stop >= 0 else value))
     if newline:
         out.append(Seg("\n"))
     shell.print(tuple(out))
@@ -77,8 +76,7 @@ def format_text(form: Value, args: Sequence[Value]) -> Value:
 
 
 def _literal(form: Value, start: int, end: int) -> Value:
-    part = cut(form, start, end)
-    return tuple(Seg(unescape_ansi(seg.text), seg.file, seg.start, seg.end, seg.hops) if "\\" in seg.text else seg for seg in part)
+    return unescape_value(cut(form, start, end))
 
 
 def _directive(match: re.Match[str], rest: list[Value]) -> Value:
@@ -552,9 +550,7 @@ def cd(shell: Commands, node: Simple, fields: list[Field]) -> Status:
     before = state.cwd
     state.cwd = shell.path(name)
     shell.set_var("OLDPWD", Var((Seg(before),)))
-    if not name:
-        return OK
-    return OK if os.path.isdir(state.cwd) else LIKELY
+    return OK  # a directory that is not here is taken to be where the script runs
 
 
 def pushd(shell: Commands, node: Simple, fields: list[Field]) -> Status:

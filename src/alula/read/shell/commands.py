@@ -55,7 +55,7 @@ def variable_token(name: str, var: Var) -> Token:
     place = var.place
     if place[1] < 0 and not place[3]:
         place = (ENVIRONMENT, 0, 0, ())
-    token = token_of(Field(found[0], place, var.maybe, [text_of(other) for other in found[1:]]))
+    token = token_of(Field(found[0], place, int(var.maybe), [text_of(other) for other in found[1:]]))
     if var.how == "inherited":
         return replace(token, chain=(Origin("environment", name),))
     return token
@@ -179,7 +179,12 @@ class Commands(Interpreter):
         for word in node.words:
             if isinstance(word, Assign):
                 continue
-            fields.extend(self.fields(word))
+            found = self.fields(word)
+            if not fields:  # which program runs is taken from the likely path
+                found = [item for item in found if item.maybe < 2]
+                for item in found:
+                    item.maybe, item.alts = 0, ()
+            fields.extend(found)
         if not fields:
             return self._assignments(node)
         if node.redirs and not (len(fields) == 1 and fields[0].text == "exec"):
@@ -361,7 +366,8 @@ class Commands(Interpreter):
                     rest = fields[at + 1 :]
                     if not rest:
                         return OK
-                    return self.child(Text.of(rest[0].segs), env, tuple(self.from_field(item) for item in rest[2:]), own=self.state.external)
+                    zero = rest[1].text if len(rest) > 1 else ""
+                    return self.child(Text.of(rest[0].segs), env, tuple(self.from_field(item) for item in rest[2:]), script=zero)
                 if text == "-s":
                     at += 1
                     break
@@ -411,13 +417,13 @@ class Commands(Interpreter):
             return Text(value[0].text, value[0].file)
         return Text.of(value)
 
-    def child(self, text: Text, env: dict[str, Var], args: tuple[Value, ...], script: str = "", remote: bool = False, own: bool = False) -> Status:
+    def child(self, text: Text, env: dict[str, Var], args: tuple[Value, ...], script: str = "", remote: bool = False) -> Status:
         """Another shell runs `text` with an environment of its own."""
         if self.calls >= MAX_CALLS:
             return LIKELY
         base = self.state
         functions = dict(base.functions) if self.exports_functions else {}
-        self.state = State(env, {}, functions, args, base.cwd, base.out, base.stdin, external=base.external or remote or own)
+        self.state = State(env, {}, functions, args, base.cwd, base.out, base.stdin, external=base.external or remote)
         self.calls += 1
         name, self.script = self.script, script or self.script
         try:

@@ -23,7 +23,7 @@ class Break:
 
     __slots__ = ("maybe",)
 
-    def __init__(self, maybe: bool) -> None:
+    def __init__(self, maybe: int) -> None:
         self.maybe = maybe
 
 
@@ -37,13 +37,13 @@ class Field:
         segs: what it is made of.
         place: the word in the text that is executed.
         alts: other texts it may have.
-        maybe: it is there only on some paths.
+        maybe: as `Element.maybe`.
         split: how many fields its word gave.
     """
 
     __slots__ = ("alts", "maybe", "place", "segs", "split")
 
-    def __init__(self, segs: Value, place: Place, maybe: bool = False, alts: Sequence[str] = (), split: int = 1) -> None:
+    def __init__(self, segs: Value, place: Place, maybe: int = 0, alts: Sequence[str] = (), split: int = 1) -> None:
         self.segs = segs
         self.place = place
         self.maybe = maybe
@@ -103,11 +103,11 @@ def token_of(field: Field) -> Token:
     segs = field.segs
     if len(segs) == 1 and not segs[0].hops and not segs[0].unk and not field.alts:
         seg = segs[0]
-        return Token(decode(seg.text), span_of(field.place), (), (), (), field.maybe, field.split)
+        return Token(decode(seg.text), span_of(field.place), (), (), (), field.maybe > 0, field.split)
     unresolved = tuple(dict.fromkeys(decode(seg.unk) for seg in segs if seg.unk))
     text = "".join([seg.unk or seg.text for seg in segs]) if unresolved else text_of(segs)
     return Token(
-        decode(text), span_of(field.place), origins(segs), unresolved, tuple(decode(alt) for alt in field.alts), field.maybe, field.split
+        decode(text), span_of(field.place), origins(segs), unresolved, tuple(decode(alt) for alt in field.alts), field.maybe > 0, field.split
     )  # fmt: skip
 
 
@@ -315,8 +315,8 @@ class Expander(Params):
     def _split(self, pieces: list[Piece], place: Place) -> list[Field]:
         out: list[Field] = []
         segs: list[Seg] = []
-        started = maybe = False
-        magic = False
+        started = magic = False
+        maybe = 0
 
         def flush() -> None:
             nonlocal segs, started, magic
@@ -382,7 +382,7 @@ class Expander(Params):
                     at += 1
         return out
 
-    def _files(self, segs: list[Seg], place: Place, maybe: bool) -> list[Field]:
+    def _files(self, segs: list[Seg], place: Place, maybe: int) -> list[Field]:
         if any(seg.unk for seg in segs) or self.state.external:
             return [Field(tuple(segs), place, maybe)]
         pattern = "".join(patterns.escape(seg.text) if seg.q == QUOTED else seg.text for seg in segs)

@@ -362,7 +362,7 @@ class Interpreter(Conditions):
         for found in fields[:MAX_TURNS]:
             value = self.from_field(found)
             self.set_scalar(node.name, value, "loop")
-            if found.maybe:
+            if found.maybe > 1:
                 ended = False
 
                 def once() -> Status:
@@ -382,6 +382,7 @@ class Interpreter(Conditions):
     def _while(self, node: While) -> Status:
         status = OK
         first_turn = 0
+        endless = _is_constant(node.cond)
         for turn in range(MAX_TURNS):
             escapes = self.escapes
             self.loops += 1
@@ -404,7 +405,7 @@ class Interpreter(Conditions):
             status, ended = self._turn(node.body)
             if turn == 0:
                 first_turn = len(self.commands)
-            if ended or self.escapes > escapes:
+            if ended or (endless and self.escapes > escapes):
                 return status
         del self.commands[first_turn:]  # it never ends: one turn says what it starts
         return status
@@ -466,3 +467,9 @@ class Interpreter(Conditions):
                     self.state.vars.pop(local, None)
                 else:
                     self.state.vars[local] = var
+
+
+def _is_constant(cond: list[Item]) -> bool:
+    """`while true`, `while :`."""
+    node = cond[0].node if len(cond) == 1 else None
+    return isinstance(node, Simple) and len(node.words) == 1 and isinstance(node.words[0], Word) and node.words[0].lit in ("true", ":", "false")

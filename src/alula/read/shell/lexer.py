@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .syntax import Arith, CmdSub, Hole, Item, Lit, Param, Part, ProcSub, ShellSyntaxError, Word
-from .text import Seg, Text, encode
+from .text import Seg, Text, Value, encode, rewrite
 
 if TYPE_CHECKING:
     from .parser import Parser
@@ -25,7 +25,7 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/#|/%|/|\^\^?|,,?|@[A-Za-z]|:")
 HOLE = re.compile(r"<[A-Za-z][A-Za-z0-9_.:/ -]*>(?=[ \t\n/:,;\"']|\Z)")
 _UNTIL = {stops: re.compile(r"[^$`\\\"'" + re.escape(stops) + "]+") for stops in ("}", "/}", ":}", "]")}
-_ANSI = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))", re.DOTALL)
+_ANSI = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|(0?[0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))", re.DOTALL)
 _ANSI_CHARS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 _BACKQUOTE_ESCAPES = re.compile(r"\\([$`\\])")
 _BACKQUOTE_ESCAPES_QUOTED = re.compile(r"\\([$`\\\"])")
@@ -33,17 +33,22 @@ _BACKQUOTE_ESCAPES_QUOTED = re.compile(r"\\([$`\\\"])")
 
 def unescape_ansi(text: str) -> str:
     """The contents of `$'…'`."""
+    return _ANSI.sub(_unescaped, text) if "\\" in text else text
 
-    def one(match: re.Match[str]) -> str:
-        char, octal, hexa, short, long, control = match.groups()
-        if char:
-            return _ANSI_CHARS[char]
-        if control:
-            return chr(ord(control) & 0x1F)
-        number = int(octal, 8) & 0xFF if octal else int(hexa or short or long, 16)
-        return chr(number) if octal or hexa else encode(chr(number)) if number < 0x110000 and not 0xD800 <= number < 0xE000 else ""
 
-    return _ANSI.sub(one, text) if "\\" in text else text
+def unescape_value(value: Value) -> Value:
+    """The same for what `echo -e` and `printf` print."""
+    return rewrite(value, _ANSI, _unescaped)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    char, octal, hexa, short, long, control = match.groups()
+    if char:
+        return _ANSI_CHARS[char]
+    if control:
+        return chr(ord(control) & 0x1F)
+    number = int(octal, 8) & 0xFF if octal else int(hexa or short or long, 16)
+    return chr(number) if octal or hexa else encode(chr(number)) if number < 0x110000 and not 0xD800 <= number < 0xE000 else ""
 
 
 class Lexer:

@@ -215,15 +215,15 @@ class Params(ABC):
     def _default(self, part: Param, text: Text, name: str, value: Value | None, kind: str, q: int, place: Place, source: str) -> Value:
         op, arg = part.op, part.args[0]
         null = value is None or (op[0] == ":" and not any(seg.text or seg.unk for seg in value))
+        nothing: Value = (Seg("", *place, q=q),) if q == QUOTED else ()
         if op[-1] == "+":
-            return () if null else self._argument(arg, text, q)
+            return nothing if null else self._argument(arg, text, q) or nothing
         if not null:
             assert value is not None
             return via(value, kind, name, place, q)
         if op[-1] == "?":
             return (Seg(source, *place, unk=source, q=q),)
         result = via(self._argument(arg, text, q), "default", name, place, q)
-        result = tuple(seg if seg.q == QUOTED or q == EXPANDED else seg for seg in result)
         if op[-1] == "=" and _ASSIGNABLE.fullmatch(name):
             self.assign(name, None, requote(result, QUOTED))
         if self.exploring and self.external(name):
@@ -249,10 +249,11 @@ class Params(ABC):
         kind = "argument" if name in ("@", "*") else "array"
         if op in (":-", ":+", "-", "+", ":?", "?", ":=", "="):
             filled = any(text_of(item.value) for item in elements) if op[0] == ":" and len(elements) < 2 else bool(elements)
+            nothing: list[Piece] = [Seg("", *place, q=q)] if q == QUOTED else []
             if op[-1] == "+":
-                return self._words_of(part.args[0], text, q) if filled else []
+                return self._words_of(part.args[0], text, q) if filled else nothing
             if not filled:
-                return self._words_of(part.args[0], text, q)
+                return self._words_of(part.args[0], text, q) or nothing
         elif op == ":":
             elements = self._slice(part, elements, name in ("@", "*"))
         elif op:
@@ -315,7 +316,7 @@ class Params(ABC):
     def _length(self, name: str, sub: Word | str | None, place: Place, q: int) -> Seg:
         elements = self._all(name, sub if isinstance(sub, str) else None)
         if elements is not None:
-            size = len(elements)
+            size = sum(item.maybe < 2 for item in elements)
             doubt = any(item.maybe for item in elements) or (self.exploring and name in ("@", "*") and not self.state.function)
             return computed(str(size), "array" if sub else "argument", name, place, q, soft=doubt)
         value = self._scalar(name, sub)
@@ -341,7 +342,7 @@ class Params(ABC):
             return self._replace(part, value)
         if op[0] in "^,":
             pattern = self.pattern(part.args[0])[0] if part.args and part.args[0].parts else ""
-            return (Seg(self._case(decode(text), op, pattern)),)
+            return (Seg(self._letter_case(decode(text), op, pattern)),)
         if op[0] == "@":
             return (Seg(self._transform(text, op[1])),)
         return value
@@ -370,7 +371,7 @@ class Params(ABC):
         if not sure:
             return None
         text = text_of(value)
-        found = patterns.find(text, pattern, part.op) if pattern else []
+        found = patterns.find(text, pattern, part.op) if pattern or part.op in ("/#", "/%") else []
         if not found:
             return value
         new = self.value(part.args[1]) if len(part.args) > 1 else ()
@@ -384,7 +385,7 @@ class Params(ABC):
         return tuple(out) or (Seg(""),)
 
     @staticmethod
-    def _case(text: str, op: str, pattern: str) -> str:
+    def _letter_case(text: str, op: str, pattern: str) -> str:
         change = str.upper if op[0] == "^" else str.lower
         out = []
         for n, char in enumerate(text):

@@ -14,10 +14,10 @@ from .text import NOWHERE, Place, Seg, Value, cut, likely, place_of, text_of
 
 @dataclass(slots=True)
 class Element:
-    """One element of an array; `maybe`: only on some paths."""
+    """One element of an array. `maybe`: 0 on every path, 1 on the likely one but not on all, 2 only on others."""
 
     value: Value
-    maybe: bool = False
+    maybe: int = 0
 
 
 Key = int | str
@@ -179,7 +179,7 @@ def _groups(items: Sequence[Element]) -> list[list[Element]]:
 def join_elements(a: Sequence[Element], b: Sequence[Element]) -> list[Element]:
     """Two lists of words from two paths as one: flags are matched by name, so that only what differs is uncertain."""
     if [text_of(item.value) for item in a] == [text_of(item.value) for item in b]:
-        return [Element(x.value, x.maybe and y.maybe) for x, y in zip(a, b, strict=True)]
+        return [Element(x.value, x.maybe or min(1, y.maybe)) for x, y in zip(a, b, strict=True)]
     mine, other = _groups(a), _groups(b)
     if len(mine) == 1 and len(other) == 1:
         return _join_values_only(mine[0], other[0])
@@ -189,24 +189,24 @@ def join_elements(a: Sequence[Element], b: Sequence[Element]) -> list[Element]:
         name = text_of(group[0].value)
         found = next((item for item in left if text_of(item[0].value) == name), None)
         if found is None:
-            out.extend(Element(item.value, True) for item in group)
+            out.extend(Element(item.value, max(1, item.maybe)) for item in group)
         else:
             left.remove(found)
             out.append(group[0])
             out.extend(_join_values_only(group[1:], found[1:]))
     for group in left:
-        out.extend(Element(item.value, True) for item in group)
+        out.extend(Element(item.value, 2) for item in group)
     return out
 
 
 def _join_values_only(a: Sequence[Element], b: Sequence[Element]) -> list[Element]:
     if len(a) == len(b):
-        return [Element(join_values(x.value, y.value) or (), x.maybe or y.maybe) for x, y in zip(a, b, strict=True)]
+        return [Element(join_values(x.value, y.value) or (), x.maybe or min(1, y.maybe)) for x, y in zip(a, b, strict=True)]
     common = 0
     while common < min(len(a), len(b)) and text_of(a[common].value) == text_of(b[common].value):
         common += 1
-    rest = [Element(item.value, True) for item in (*a[common:], *b[common:])]
-    return [*a[:common], *rest]
+    mine = [Element(item.value, max(1, item.maybe)) for item in a[common:]]
+    return [*a[:common], *mine, *(Element(item.value, 2) for item in b[common:])]
 
 
 def join_vars(a: Var, b: Var) -> Var:
@@ -223,7 +223,7 @@ def join_vars(a: Var, b: Var) -> Var:
     if a.assoc or b.assoc:
         for key, item in other.items():
             known = mine.get(key)
-            mine[key] = Element(join_values(known.value, item.value) or (), known.maybe) if known else Element(item.value, True)
+            mine[key] = Element(join_values(known.value, item.value) or (), known.maybe) if known else Element(item.value, 2)
         return Var(None, mine, a.exported, True)
     elements = list(other.values()) if b.items is not None or b.value is None else [Element(b.value)]
     return Var(None, dict(enumerate(join_elements(list(mine.values()), elements))), a.exported or b.exported)

@@ -7,8 +7,9 @@ was written as and the definitions it came through on its way to where it is use
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 Hop = tuple[str, str, str, int, int]
 """(kind, name, file, start, end): the text came into these bytes of `file` through a definition of this kind and name."""
@@ -130,6 +131,23 @@ def cut(value: Value, a: int, b: int) -> Value:
     return tuple(out)
 
 
+def rewrite(value: Value, pattern: re.Pattern[str], new: Callable[[re.Match[str]], str]) -> Value:
+    """`pattern.sub(new, …)` on a value: what is not replaced keeps its place."""
+    text = text_of(likely(value))
+    out: list[Seg] = []
+    at = 0
+    for match in pattern.finditer(text):
+        out.extend(cut(value, at, match.start()))
+        made = new(match)
+        if made:
+            out.append(Seg(made))
+        at = match.end()
+    if not at:
+        return value
+    out.extend(cut(value, at, len(text)))
+    return tuple(out)
+
+
 def _chain(inner: tuple[Hop, ...], hop: Hop, outer: tuple[Hop, ...]) -> tuple[Hop, ...]:
     hops = (*inner, hop, *outer)
     return hops if len(hops) <= MAX_HOPS else (*hops[: MAX_HOPS // 2], *hops[-MAX_HOPS // 2 :])
@@ -192,7 +210,11 @@ def strip_newlines(value: Value) -> Value:
     items = list(value)
     while items:
         last = items[-1]
-        if last.unk or last.alts:
+        if last.alts:
+            alts = tuple(strip_newlines(alt) for alt in last.alts)
+            items[-1] = Seg(text_of(alts[0]), last.file, last.start, last.end, last.hops, last.unk, last.soft, alts, last.q)
+            break
+        if last.unk:
             break
         kept = last.text.rstrip("\n")
         if kept == last.text and kept:

@@ -256,6 +256,17 @@ def rev(shell: Commands, fields: list[Field]) -> Status:
     return OK
 
 
+def xargs(shell: Commands, fields: list[Field]) -> Status:
+    """Alone it trims and joins words."""
+    if len(fields) > 1 and [item.text for item in fields[1:]] not in (["echo"], ["echo", "-n"]):
+        raise Unsupported
+    text = known_text(inputs(shell, ()))
+    if any(c in text for c in "'\"\\"):
+        raise Unsupported
+    shell.print_text(" ".join(text.split()) + "\n")
+    return OK
+
+
 def paste(shell: Commands, fields: list[Field]) -> Status:
     found, files = options(fields, "d", ("delimiters",))
     reject(found, "s d delimiters serial")
@@ -426,7 +437,8 @@ def grep(shell: Commands, fields: list[Field]) -> Status:
     try:
         lines = lines_of(inputs(shell, rest))
     except Unsupported:
-        return shell.unknown_output() if not quiet else Status(0, False)
+        absent = rest and all(shell.read_file(shell.path(item.text)) is None and not os.path.exists(shell.path(item.text)) for item in rest)
+        return Status(2, False) if absent else LIKELY if quiet else shell.unknown_output()
     fixed = "F" in found or name == "fgrep"
     extended = "E" in found or "P" in found or name == "egrep"
     body = re.escape(source) if fixed else source if "P" in found else basic_regex(source, extended)
@@ -852,7 +864,7 @@ INERT = frozenset(
 TOOLS: dict[str, Tool] = {
     name: tool(function)
     for name, function in {
-        "cat": cat, "tee": tee, "head": head, "tail": tail, "wc": wc, "sort": sort, "uniq": uniq, "tac": rev_lines, "rev": rev, "paste": paste,
+        "cat": cat, "tee": tee, "head": head, "tail": tail, "wc": wc, "sort": sort, "uniq": uniq, "tac": rev_lines, "rev": rev, "paste": paste, "xargs": xargs,
         "tr": tr, "cut": cut_, "grep": grep, "egrep": grep, "fgrep": grep, "sed": _sed, "awk": _awk, "gawk": _awk, "mawk": _awk, "jq": _jq,
         "basename": basename, "dirname": dirname, "realpath": realpath, "readlink": realpath, "seq": seq, "expr": expr, "bc": bc, "ls": ls,
         "find": find, "cp": copy, "mv": copy, "touch": touch, "envsubst": envsubst, "getopt": getopt, "nvidia-smi": nvidia_smi, "date": machine,
