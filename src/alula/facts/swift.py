@@ -93,7 +93,8 @@ class ModelEntry:
 
     Attributes:
         templates: its default template first, then those of single groups of models.
-        megatron: the Megatron backend can train it (for ≥ 4.0 as mcore-bridge maps it).
+        megatron: the Megatron backend can train it; for 4.1 and later as mcore-bridge 1.6.5 maps it.
+        megatron_conditional: only with a megatron-core that has what this model needs, which 0.16 does not.
         ids: model ids of its hubs.
     """
 
@@ -104,6 +105,7 @@ class ModelEntry:
     reward: bool
     megatron: bool
     ids: tuple[str, ...]
+    megatron_conditional: bool = False
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ class SwiftFacts:
                 m.get("is_reward", False),
                 m.get("megatron", False),
                 tuple(m.get("ids", ())),
+                m.get("megatron_conditional", False),
             )
             for name, m in raw.pop("models").items()
         }

@@ -1,0 +1,67 @@
+"""What rules ask about single values: is it JSON as ms-swift reads it, what was it meant to be, may a plugin have registered it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from .context import JobCheck
+
+JsonKind = Literal["object", "other", "broken", "unknown"]
+MAX_CONFIG = 1_000_000  # bytes of a JSON file that is worth reading for a check
+
+
+def json_value(c: JobCheck, text: str) -> tuple[JsonKind, Any]:
+    """A flag's text as `json_parse_to_dict` takes it: a file, else JSON, repaired where it can be.
+
+    Returns:
+        `object` or `other` with the value; `broken` where ms-swift raises; `unknown` where a file that is not here decides, or the repair does.
+    """
+    path = Path(c.whole.cwd) / text
+    try:
+        if path.is_file():
+            if path.stat().st_size > MAX_CONFIG:
+                return "unknown", None
+            return _kind(json.loads(path.read_bytes()))
+        if path.exists():
+            return "broken", None  # a folder cannot be opened
+    except ValueError:
+        return "broken", None
+    except OSError:  # too long for a file name, or not ours to read
+        pass
+    try:
+        return _kind(json.loads(text))
+    except (ValueError, RecursionError):
+        pass
+    if "{" in text or "[" in text:  # json_repair makes something of it
+        return "unknown", None
+    if text.endswith(".json"):
+        return "unknown", None
+    return "broken", None
+
+
+def _kind(value: Any) -> tuple[JsonKind, Any]:
+    return ("object" if isinstance(value, dict) else "other"), value
+
+
+def closest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
+    """The known name that was probably meant, or None."""
+    options = {name.lower().replace("-", "_"): name for name in known}
+    match = get_close_matches(word.lower().replace("-", "_"), list(options), 1, cutoff)
+    return options[match[0]] if match else None
+
+
+def may_register(c: JobCheck) -> bool:
+    """True where a plugin file, or flags that are not known, may add names to ms-swift's registries."""
+    return c.v.open_ended or any(c.v.parsed.last(name) is not None for name in ("external_plugins", "custom_register_path"))
+
+
+def exists(c: JobCheck, text: str) -> bool:
+    """True when this path exists where the run would start."""
+    try:
+        return (Path(c.whole.cwd) / Path(text).expanduser()).exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
