@@ -41,6 +41,7 @@ ROUTES: dict[str, str] = {
 }
 TORCHRUN_ROUTES = frozenset({"swift pt", "swift sft", "swift rlhf", "swift infer"})  # swift/cli/main.py; every megatron route besides
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES")
+UNSAID_DEVICES = {"swift rollout": 8}  # a server takes what it needs of a whole node
 OUTCOME: dict[str, Any] = {
     "argparse": "error",
     "remaining": [],
@@ -92,6 +93,8 @@ def judge(request: dict[str, Any], home: Path) -> dict[str, Any]:
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    if request["route"] != "ray" and request["route"] not in ROUTES:
+        return {**OUTCOME, "message": f"KeyError: {request['route'].rpartition(' ')[2]!r}"}  # swift/cli/main.py looks it up in a mapping
     warnings = _collect_warnings()
     route, argv = request["route"], list(request.get("argv") or [])
     os.environ.update({str(k): str(v) for k, v in (request.get("env") or {}).items()})
@@ -127,7 +130,9 @@ def machine(request: dict[str, Any]) -> None:
     megatron = route.startswith("megatron") or route == "ray"
     world = int(request.get("world_size") or 1)
     local = int(request.get("local_world_size") or world)
-    torchrun = world > 1 or "NPROC_PER_NODE" in os.environ or "NNODES" in os.environ or bool(request.get("distributed"))
+    torchrun = request.get("distributed")
+    if torchrun is None:
+        torchrun = world > 1 or "NPROC_PER_NODE" in os.environ or "NNODES" in os.environ
     ranked = route != "ray" and torchrun and (megatron or route in TORCHRUN_ROUTES)
     if ranked:
         os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(local))
@@ -136,7 +141,8 @@ def machine(request: dict[str, Any]) -> None:
     devices = request.get("devices")
     if devices is None:
         visible = next((os.environ[name] for name in VISIBLE if name in os.environ), None)
-        devices = len([d for d in visible.split(",") if d.strip()]) if visible is not None else (local if ranked else 1)
+        unsaid = local if ranked else UNSAID_DEVICES.get(route, 1)
+        devices = len([d for d in visible.split(",") if d.strip()]) if visible is not None else unsaid
     pretend.accelerators(int(devices))
     pretend.no_network()
     pretend.rollout_servers()
@@ -176,7 +182,7 @@ def judge_route(route: str, argv: list[str], request: dict[str, Any], home: Path
         result["stage"] = ""
     else:
         result["post_message"] = stand_ins.as_written(result["post_message"])
-    return {**parsed, **result, "derived": derived(args) if result["post_init"] == "ok" else {}, "replaced": stand_ins.replaced}
+    return {**parsed, **result, "derived": derived(args, stand_ins) if result["post_init"] == "ok" else {}, "replaced": stand_ins.replaced}
 
 
 def parse(cls: Any, argv: list[str]) -> dict[str, Any]:
@@ -224,8 +230,8 @@ def run(function: Any, args: Any) -> dict[str, Any]:
     return {"post_init": "ok"}
 
 
-def derived(args: Any) -> dict[str, Any]:
-    """Every field that can be written as JSON, and what the trainer's own configuration computed where the arguments leave it open."""
+def derived(args: Any, stand_ins: StandIns | None = None) -> dict[str, Any]:
+    """Every field that can be written as JSON, names as the command has them, and under `trainer` what the trainer's own configuration holds."""
     values = {f.name: getattr(args, f.name, None) for f in dataclasses.fields(args)}
     for name in (
         "global_world_size",
@@ -238,6 +244,8 @@ def derived(args: Any) -> dict[str, Any]:
         if hasattr(args, name):
             values[name] = getattr(args, name)
     result = {name: plain(value) for name, value in values.items() if _is_plain(value)}
+    if stand_ins is not None:
+        result = {name: stand_ins.as_written(value) if isinstance(value, str) else value for name, value in result.items()}
     trainer = getattr(args, "training_args", None)
     if trainer is not None:
         names = {f.name for f in dataclasses.fields(trainer)}

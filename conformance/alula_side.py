@@ -1,0 +1,106 @@
+"""alula's half of every comparison: read a run as alula does, and put each of its jobs before the judge.
+
+alula is imported from `src/` into this process; ms-swift stays in the judge's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.client import REPOSITORY
+
+if (SRC := str(REPOSITORY / "src")) not in sys.path:
+    sys.path.insert(0, SRC)
+
+from alula.facts import swift as facts  # noqa: E402
+from alula.read.run import ReadOptions, load_source, read_command, read_source, together  # noqa: E402
+from alula.rules.engine import Selection, check_run, views_of  # noqa: E402
+from alula.run.finding import Finding  # noqa: E402
+from alula.run.job import Cluster, Run  # noqa: E402
+from alula.swift.effective import View  # noqa: E402
+
+VERSION = "4.6.0"
+FACTS = facts.load(VERSION)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A run as alula reads it: its views, one a job, and what alula finds, one-sided guesses left out."""
+
+    run: Run
+    views: tuple[View, ...]
+    findings: tuple[Finding, ...]
+
+    def refusals(self, job: int) -> list[Finding]:
+        """Findings which say that ms-swift's own checks will refuse this job."""
+        return [f for f in self.findings if f.job in (job, None) and f.severity == "error" and f.consequence == "refused"]
+
+
+def read_files(folder: Path, files: Mapping[str, str], cluster: Cluster | None = None) -> Reading:
+    """Write `files` into `folder` and read the first, with every script among the others, as one run."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    options = ReadOptions(environ={}, cwd=folder, cluster=cluster or Cluster(), version=VERSION)
+    entries = [name for at, name in enumerate(files) if at == 0 or name.endswith(".sh")]
+    return _reading(together([read_source(load_source(str(folder / name)), options) for name in entries]), folder)
+
+
+def read_words(words: Sequence[str], folder: Path, cluster: Cluster | None = None) -> Reading:
+    """Read one command, environment assignments in front, as `alula check --` does."""
+    return _reading(read_command(words, ReadOptions(environ={}, cwd=folder, cluster=cluster or Cluster(), version=VERSION)), folder)
+
+
+def _reading(run: Run, folder: Path) -> Reading:
+    views = views_of(run, FACTS)
+    return Reading(run, views, tuple(check_run(run, FACTS, Selection(pedantic=True), cwd=str(folder), views=views)))
+
+
+def request(reading: Reading, index: int, files: Mapping[str, str] | None = None) -> dict[str, Any] | str:
+    """The judge's request for one job, or why it cannot be put: a word of it is not known."""
+    view = reading.views[index]
+    job = view.job
+    beside = dict(files or {})
+    if job.ray is not None:
+        source = reading.run.sources.get(job.ray.file)
+        if source is None:
+            return "its Ray YAML is not here"
+        return {"route": "ray", "yaml": source.data.decode("utf-8"), "env": _env(job.env), "files": beside}
+    if any(token.unresolved for token in (*job.argv, *(entry.token for entry in job.env.values()))):
+        return "a word of it is not known before it runs"
+    place = view.place
+    if place.world_size is None:
+        return "its number of processes is not known"
+    return {
+        "route": job.route,
+        "argv": [token.text for token in job.argv],
+        "env": _env(job.env),
+        "world_size": place.world_size,
+        "local_world_size": place.local_world_size,
+        "distributed": place.torchrun,
+        **({"devices": place.device_count} if place.device_count is not None else {}),
+        "files": beside,
+    }
+
+
+def _env(env: Mapping[str, Any]) -> dict[str, str]:
+    return {name: entry.token.text for name, entry in env.items()}
+
+
+def refused(answer: Mapping[str, Any]) -> bool:
+    """True when ms-swift does not start this job."""
+    return answer["argparse"] == "error" or answer["post_init"] == "error"
+
+
+def words_of(answer: Mapping[str, Any]) -> str:
+    """The judge's answer in one short line."""
+    if "crash" in answer:
+        return f"crash: {answer['crash'][-200:]}"
+    if answer["post_init"] == "error":
+        return f"{answer['stage']} {answer['exc']} at {answer['where']}: {answer['post_message'][:160]}"
+    return answer["message"][:200] if answer["argparse"] == "error" else "accepted"
