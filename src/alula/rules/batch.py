@@ -9,6 +9,7 @@ from alula.run.finding import Finding, Fix
 from alula.swift.arithmetic import Generation, divisors, nearest_multiples
 from alula.swift.parse import UNKNOWN
 
+from .beside import data_of, train_rows
 from .context import JobCheck, Place, names
 from .registry import RLHF, rule
 from .rl import kind, minor, whole
@@ -240,29 +241,82 @@ def eval_batch_breaks_groups(c: JobCheck) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-@rule("BAT006", "empty-training-batch", consequence="wrong", routes=("swift rlhf",))
-def empty_training_batch(c: JobCheck) -> Iterator[Finding]:
-    """`per_device_train_batch_size` below 1 in on-policy training.
+@rule("BAT006", "fewer-prompts-than-a-rollout", consequence="wrong", routes=("swift rlhf",), since="4.0")
+def fewer_prompts_than_a_rollout(c: JobCheck) -> Iterator[Finding]:
+    """The data has fewer rows than one rollout takes prompts, so that no rollout is ever formed.
 
-    In the log: `ZeroDivisionError`, or `ValueError: batch_size should be a positive integer value`
+    A rollout takes `generation_batch_size / num_generations` prompts (GKD: `generation_batch_size`), and an incomplete one is dropped.
+
+    In the log: `ValueError: args.max_steps must be set to a positive value …`; with `--max_steps` the run ends well at step 0
 
     Wrong:
     ```sh
-    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 0
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset AI-MO/NuminaMath-TIR#20 --reward_funcs accuracy --per_device_train_batch_size 8 --gradient_accumulation_steps 8 --num_generations 8
     ```
 
     Right:
     ```sh
-    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 1
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset AI-MO/NuminaMath-TIR#2000 --reward_funcs accuracy --per_device_train_batch_size 8 --gradient_accumulation_steps 8 --num_generations 8
     ```
 
-    Source: torch/utils/data/sampler.py:BatchSampler
-    Not shown on CPU: the arguments are accepted; building the data loader raises
+    Source: trl/trainer/utils.py:RepeatSampler; swift/rlhf_trainers/gkd_trainer.py:GKDTrainer._get_train_sampler
+    Not shown on CPU: the arguments are accepted; training finds no batch
     """
-    per_device = whole(c.v.get("per_device_train_batch_size"))
-    if kind(c) in ("grpo", "gkd") and per_device is not None and per_device < 1:
-        template = "--per_device_train_batch_size {value}: must be at least 1"
-        yield c.finding(template, "per_device_train_batch_size", value=per_device, fix=c.set_flag("per_device_train_batch_size", "1"))
+    rollout, rows = c.v.generation, train_rows(c)
+    count = whole(c.v.get("num_generations")) if kind(c) == "grpo" else 1
+    if rollout is None or rollout.conflict or rows is None or not count or count < 1 or not exact_rows(c):
+        return
+    prompts = rollout.generation_batch_size // count
+    if 0 < rows < prompts:
+        most = max(rows * count // rollout.micro_global, 0)
+        smaller = f", or a smaller rollout (--{step_flag(c)} {most})" if most >= 1 and step_flag(c) != "generation_batch_size" else ""
+        template = (
+            "a rollout of {size} completions takes {prompts} prompts, but the data has {rows} rows: no rollout is ever complete; give at least {prompts} "
+            "rows{smaller}"
+        )
+        yield c.finding(
+            template, "dataset", flags=["num_generations", *sizes(c)], related=ranks(c), size=rollout.generation_batch_size, prompts=prompts, rows=rows,
+            smaller=smaller, fix=f"at least {prompts} rows, or a smaller generation batch",
+        )  # fmt: skip
+
+
+def exact_rows(c: JobCheck) -> bool:
+    """The number of rows is counted or given with `#N`, not estimated."""
+    data = data_of(c)
+    return data is not None and all(entry.take is not None or (entry.sample is not None and entry.sample.exact) for entry in data.entries)
+
+
+@rule("BAT009", "too-few-evaluation-rows", consequence="wrong", routes=("swift rlhf",), since="4.0")
+def too_few_evaluation_rows(c: JobCheck) -> Iterator[Finding]:
+    """The validation data does not fill one evaluation batch of GRPO.
+
+    In the log: `AssertionError: eval_dataset size 2 is smaller than total_eval_batch_size 8.`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --val_dataset AI-MO/NuminaMath-TIR#4 --reward_funcs accuracy --per_device_train_batch_size 8 --per_device_eval_batch_size 8 --num_generations 8
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --val_dataset AI-MO/NuminaMath-TIR#64 --reward_funcs accuracy --per_device_train_batch_size 8 --per_device_eval_batch_size 8 --num_generations 8
+    ```
+
+    Source: swift/rlhf_trainers/grpo_trainer.py:GRPOTrainer.__init__
+    Not shown on CPU: the arguments are accepted; building the trainer raises
+    """
+    count, chosen = whole(c.v.get("num_generations")), c.v.get("num_generations_eval")
+    world, per_device = c.v.place.world_size, whole(c.v.get("per_device_eval_batch_size"))
+    if kind(c) != "grpo" or c.v.get("eval_strategy") in (UNKNOWN, None, "no") or chosen is UNKNOWN or not count or world is None or per_device is None:
+        return
+    data = data_of(c, "val_dataset")
+    if data is None or data.count is None or c.v.get("streaming") is not False or c.v.get("eval_use_evalscope") is not False:
+        return
+    wanted = per_device * world // (chosen or count)
+    if data.count < wanted:
+        template = "evaluation takes {wanted} prompts at a time, but the validation data has {rows} rows; give more, or --eval_strategy no"
+        flags = ["per_device_eval_batch_size", "num_generations_eval"]
+        yield c.finding(template, "val_dataset", flags=flags, related=ranks(c), wanted=wanted, rows=data.count, fix=f"at least {wanted} validation rows")
 
 
 @rule("BAT007", "rollout-straddles-steps", severity="warning", consequence="wrong", confidence="medium", routes=("swift rlhf",), since="4.0")

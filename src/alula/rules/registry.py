@@ -17,7 +17,7 @@ Scope = Literal["job", "run", "plugin"]
 
 FAMILIES = (
     "shell", "flags", "env", "launch", "launchers", "nodes", "training", "training_data", "training_schedule", "training_parallel", "training_tuner", "algorithms", "grpo", "opd", "ignored", "batch",
-    "batch_megatron", "rollout", "rollout_flags", "rollout_server", "pairs", "rewards", "plugins", "multiturn", "teacher", "teacher_fit", "dataset",
+    "batch_megatron", "rollout", "rollout_flags", "rollout_server", "pairs", "rewards", "plugins", "rewardcode", "plugin_calls", "schedulers", "environments", "multiturn", "teacher", "teacher_fit", "dataset",
     "sample", "parallel", "pipeline", "megatron", "megatron_optimizer", "megatron_moe", "megatron_recompute", "megatron_rlhf",
     "ray", "export", "memory", "versions", "secrets",
 )  # fmt: skip

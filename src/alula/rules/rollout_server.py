@@ -11,6 +11,7 @@ from alula.swift.parse import UNKNOWN
 from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import ROLLOUT_TYPES, colocate, empty, given, kind, whole
+from .values import json_value
 
 SERVER = ("swift rollout",)
 ENCODE_TASKS = ("embedding", "seq_cls", "reranker", "generative_reranker")
@@ -383,3 +384,34 @@ def lora_engine_on_experts(c: JobCheck) -> Iterator[Finding]:
     if c.v.get("vllm_enable_lora") is True and runs_engine(c) and c.shape is not None and c.shape.experts > 0:
         template = "--vllm_enable_lora true on {model}, a mixture of experts: vLLM may not load adapters on expert layers; drop it to send merged weights"
         yield c.finding(template, "vllm_enable_lora", flags=["model"], model=c.shape.name, fix=c.drop_flag("vllm_enable_lora"))
+
+
+@rule("ROL114", "vllm-not-json", routes=("swift rlhf", "megatron rlhf", "swift rollout", "swift infer", "swift deploy"), since="4.0")
+def vllm_not_json(c: JobCheck) -> Iterator[Finding]:
+    """A vLLM flag that takes JSON and gets something else.
+
+    In the log: `json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)`
+
+    Wrong:
+    ```sh
+    swift rollout --model Qwen/Qwen2.5-VL-7B-Instruct --vllm_limit_mm_per_prompt image=2
+    ```
+
+    Right:
+    ```sh
+    swift rollout --model Qwen/Qwen2.5-VL-7B-Instruct --vllm_limit_mm_per_prompt '{"image": 2}'
+    ```
+
+    Source: swift/rlhf_trainers/args_mixin.py:VllmArguments.__post_init__
+    """
+    flags = ("vllm_limit_mm_per_prompt", "vllm_engine_kwargs", "vllm_speculative_config")
+    if c.v.megatron:
+        flags = flags[:2] if kind(c) == "grpo" else flags[1:2] if kind(c) == "gkd" else ()
+    for flag in flags:
+        value = c.v.get(flag)
+        if not isinstance(value, str) or c.job.ray is not None:
+            continue
+        if json_value(c, value)[0] == "broken":
+            template = "--{flag} {value} is no JSON and no file"
+            example = '{"image": 2}' if flag == "vllm_limit_mm_per_prompt" else '{"key": value}'
+            yield c.finding(template, flag, flag=flag, value=value[:60] or "''", fix=f"--{flag} '{example}'")
