@@ -55,7 +55,7 @@ def calls_of(function: FunctionNode, scope: Scope) -> tuple[Call, ...]:
             name = scope.dotted(node.func)
             keywords = frozenset(keyword.arg or "**" for keyword in node.keywords)
             if name:
-                found.append(Call(name, scope.span(node), keywords, len(node.args), awaited, looped))
+                found.append(Call(name, scope.span(node), keywords, len(node.args), awaited, looped, _device(node)))
             if name.rsplit(".", 1)[-1] in _AWAITERS:
                 awaited = True
         elif isinstance(node, ast.Await):
@@ -69,6 +69,19 @@ def calls_of(function: FunctionNode, scope: Scope) -> tuple[Call, ...]:
         for child in reversed(scope.children(node)):
             todo.append((child, awaited and not isinstance(child, ast.stmt), looped))
     return tuple(found)
+
+
+def _device(node: ast.Call) -> str | None:
+    """The numbered device that a call names."""
+    last = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    given = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in ("device", "device_map"))]
+    for value in given:
+        if isinstance(value, ast.Constant):
+            if isinstance(value.value, str) and value.value.startswith(("cuda:", "npu:")):
+                return value.value
+            if last == "cuda" and isinstance(value.value, int) and not isinstance(value.value, bool):
+                return f"cuda:{value.value}"
+    return None
 
 
 # --- local variables ---

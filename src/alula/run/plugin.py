@@ -31,6 +31,7 @@ class Call:
         arguments: number of positional arguments.
         awaited: it stands behind `await`, or is handed to something that awaits it.
         looped: it stands in a loop or a comprehension.
+        device: a device with a number that it names (`cuda:0`), as in `.cuda(0)`, `.to("cuda:0")`, `device_map="cuda:0"`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Call:
     arguments: int = 0
     awaited: bool = False
     looped: bool = False
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
