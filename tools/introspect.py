@@ -1,6 +1,7 @@
 """Print what the installed ms-swift itself registers for a route: the truth that the extracted facts are held to.
 
     python tools/introspect.py [ROUTE…]        e.g. "swift rlhf" "megatron export"; no route: all of them
+    python tools/introspect.py --registries    the model and template registries instead
 
 Run it with the interpreter of an environment that has ms-swift (and, for `megatron …`, megatron-core and mcore-bridge). It needs no
 accelerator: Transformer Engine, which has no CPU build, is replaced by empty modules when it is absent. The output is JSON:
@@ -64,7 +65,7 @@ class _StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, roots: Sequence[str]) -> None:
         self.roots = frozenset(roots)
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, _path: Any = None, _target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if fullname.split(".")[0] in self.roots:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         return None
@@ -73,7 +74,7 @@ class _StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _StubModule(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        return None
+        del module  # there is nothing to run
 
 
 def stub_optional_packages() -> None:
@@ -108,14 +109,11 @@ def argument_class(route: str, module: str) -> type:
     The function is read, not imported: some pipelines import vLLM or the web interface at once.
     """
     spec = importlib.util.find_spec(module)
-    assert spec is not None and spec.origin is not None, module
+    assert spec is not None, module
+    assert spec.origin is not None, module
     tree = _parse(Path(spec.origin))
     mains = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.name.endswith("_main")
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names if alias.name.endswith("_main")
     }
     if mains:
         root = Path(spec.origin).parents[len(module.split(".")) - 2]
@@ -127,7 +125,9 @@ def argument_class(route: str, module: str) -> type:
             for node in ast.walk(tree)
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and getattr(node.targets[0], "id", "") == "args_class"
         ]
-    for package in ("swift.megatron.arguments", "swift.megatron.argument") if route.startswith("megatron") else ("swift.arguments", "swift.llm"):
+    for package in (
+        ("swift.megatron.arguments", "swift.megatron.argument") if route.startswith("megatron") else ("swift.arguments", "swift.llm")
+    ):
         with contextlib.suppress(ModuleNotFoundError):
             namespace = importlib.import_module(package)
             for name in names:
@@ -198,9 +198,34 @@ def flags_of(cls: type) -> dict[str, dict[str, Any]]:
     return out
 
 
+def registries() -> dict[str, Any]:
+    """The registered models and templates, and the Megatron type of each model where mcore-bridge is there."""
+    models, templates = importlib.import_module("swift.model").MODEL_MAPPING, importlib.import_module("swift.template").TEMPLATE_MAPPING
+    mcore: Any = None
+    with contextlib.suppress(ImportError):
+        stub_optional_packages()
+        mcore = importlib.import_module("mcore_bridge.model")
+    out: dict[str, Any] = {}
+    for name, meta in models.items():
+        ids = [i for group in meta.model_groups for m in group.models for i in (m.ms_model_id, m.hf_model_id, m.model_path) if i]
+        megatron = None if mcore is None else bool(meta.mcore_model_type or mcore.get_mcore_model_type(name))
+        out[name] = {
+            "architectures": list(meta.architectures),
+            "templates": list(meta.candidate_templates),
+            "is_multimodal": bool(meta.is_multimodal),
+            "is_reward": bool(meta.is_reward),
+            "megatron": megatron,
+            "ids": list(dict.fromkeys(ids)),
+        }
+    return {"models": out, "templates": sorted(templates)}
+
+
 def main(argv: Sequence[str]) -> int:
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "1")
     stdout, sys.stdout = sys.stdout, sys.stderr  # ms-swift logs while it is imported
+    if list(argv) == ["--registries"]:
+        json.dump(registries(), stdout)
+        return 0
     known = routes()
     wanted = list(argv) or list(known)
     unknown = [route for route in wanted if route not in known]

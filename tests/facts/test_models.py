@@ -67,12 +67,16 @@ def test_context_length_is_that_of_the_id() -> None:
 
 def test_model_type_where_only_one_has_it() -> None:
     shape = models.find("qwen3_next")
-    assert shape is not None and shape.linear is not None and shape.linear.full_layers == 12
+    assert shape is not None
+    assert shape.linear is not None
+    assert shape.linear.full_layers == 12
 
 
 def test_kv_cache_elements() -> None:
     dense, latent, hybrid = models.find("Qwen3-8B"), models.find("DeepSeek-V3"), models.find("Qwen3.5-4B")
-    assert dense and latent and hybrid
+    assert dense is not None
+    assert latent is not None
+    assert hybrid is not None
     assert dense.kv_elements_per_token == 36 * 2 * 8 * 128
     assert latent.kv_elements_per_token == 61 * (512 + 64)
     assert hybrid.kv_elements_per_token == 8 * 2 * 4 * 256
@@ -80,7 +84,8 @@ def test_kv_cache_elements() -> None:
 
 def test_active_parameters() -> None:
     moe = models.find("Qwen3-30B-A3B")
-    assert moe and moe.is_moe
+    assert moe is not None
+    assert moe.is_moe
     assert 3.0e9 < moe.active_parameters < 3.5e9 < moe.parameters
 
 
@@ -136,7 +141,8 @@ NESTED = {
 
 def test_from_config_takes_the_language_model_of_a_multimodal_one() -> None:
     shape, known = from_config(NESTED), models.find("Qwen3-VL-4B-Instruct")
-    assert known is not None and shape.vision is not None
+    assert known is not None
+    assert shape.vision is not None
     assert shape.counts == known.counts
     assert (shape.vision.hidden_size, shape.vision.layers, shape.vision.merge) == (1024, 24, 2)
     twice = from_config({"model_type": "qwen3_omni_moe", "thinker_config": NESTED})
@@ -158,9 +164,29 @@ def test_bad_configs_are_read_errors(tmp_path: Path, text: str) -> None:
 
 
 _KEYS = st.sampled_from(
-    ["hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "text_config", "vision_config", "layer_types", "kv_lora_rank"]
-    + ["num_experts", "linear_num_value_heads", "linear_attn_config", "hybrid_override_pattern", "layers_block_type", "mamba_num_heads"]
-    + ["mlp_layer_types", "moe_layer_freq", "architectures", "model_type", "indexer_types", "index_n_heads", "sliding_window"]
+    [
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "vocab_size",
+        "text_config",
+        "vision_config",
+        "layer_types",
+        "kv_lora_rank",
+        "num_experts",
+        "linear_num_value_heads",
+        "linear_attn_config",
+        "hybrid_override_pattern",
+        "layers_block_type",
+        "mamba_num_heads",
+        "mlp_layer_types",
+        "moe_layer_freq",
+        "architectures",
+        "model_type",
+        "indexer_types",
+        "index_n_heads",
+        "sliding_window",
+    ]
 )
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 10**6) | st.floats() | st.text(max_size=4),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from alula.facts import swift
@@ -39,7 +41,7 @@ def test_rename_holds(entry: swift.Rename) -> None:
 def test_every_removal_is_explained() -> None:
     """A flag that one shipped version has and the next has not is either renamed or said to be gone. Transformers' own are not ours."""
     silent = []
-    for earlier, later in zip(swift.versions(), swift.versions()[1:]):
+    for earlier, later in itertools.pairwise(swift.versions()):
         a, b = swift.load(earlier), swift.load(later)
         for route in a.routes:
             base = a.transformers[0]
@@ -56,7 +58,8 @@ def test_rename_ends_where_the_old_name_returns() -> None:
 
 def test_rename_is_of_its_routes() -> None:
     entry = swift.rename("save", "megatron sft", "4.6.0")
-    assert entry is not None and entry.new == "output_dir"
+    assert entry is not None
+    assert entry.new == "output_dir"
     assert swift.rename("save", "swift sft", "4.6.0") is None
     assert swift.rename("train-type", "swift rlhf", "4.6.0") is not None
     assert swift.rename("train_type", "swift rlhf", "4.0.4") is None

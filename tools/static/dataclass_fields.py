@@ -14,7 +14,7 @@ from typing import Any
 
 from .source import Module, Place, Tree, Unknown
 
-MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
+MISSING: Any = object()
 
 _TYPING = ("typing", "typing_extensions", "collections.abc")
 _BUILTIN = {"int", "float", "str", "bool", "dict", "list", "tuple", "set", "object", "bytes"}
@@ -249,7 +249,10 @@ class Classes:
     def _named(self, place: Place, text: str) -> Hint:
         if place.module in _TYPING:
             name = place.name.lower()
-            return Hint({"any": "any", "dict": "dict", "list": "list", "mapping": "dict"}.get(name, "object"), () if name != "list" else (Hint("any"),))
+            return Hint(
+                {"any": "any", "dict": "dict", "list": "list", "mapping": "dict"}.get(name, "object"),
+                () if name != "list" else (Hint("any"),),
+            )
         if isinstance(place.node, ast.ClassDef):
             module = self._module(place)
             if any(base.name in ("Enum", "ExplicitEnum", "StrEnum") for base in self.mro(place)[1:]):
@@ -323,7 +326,9 @@ def _choice_type(choices: tuple[Any, ...]) -> str:
 
 def _scalar(hint: Hint) -> str:
     """The name of the callable that turns text into a value, reduced to what a reader of command lines must know."""
-    return {"int": "int", "float": "float", "str": "str", "path": "str", "enum": "str", "bool": "bool", "dict": "dict"}.get(hint.kind, "object")
+    return {"int": "int", "float": "float", "str": "str", "path": "str", "enum": "str", "bool": "bool", "dict": "dict"}.get(
+        hint.kind, "object"
+    )
 
 
 def _flag(field: Field, hint: Hint) -> Flag:

@@ -42,9 +42,11 @@ def registries(tree: Tree, bridge: Tree | None) -> dict[str, Any]:
         names = _compared(modules, part)
         if names:
             out[name] = names
-    for model_type in sorted(_megatron_types(tree, modules, bridge)):
+    for model_type, conditional in sorted(_megatron_types(tree, modules, bridge).items()):
         if model_type in out["models"]:
             out["models"][model_type]["megatron"] = True
+            if conditional:
+                out["models"][model_type]["megatron_conditional"] = True
     for entry in out["models"].values():
         if entry.pop("mcore_model_type", None):
             entry["megatron"] = True
@@ -65,7 +67,7 @@ class _Constructor:
         self.tree, self.module = tree, module
         place = tree.lookup(module, call.func)
         classes = Classes(tree)
-        self.fields = _field_names(tree, classes, place)
+        self.fields = _field_names(classes, place)
         self.given: dict[str, ast.expr] = dict(zip(self.fields, call.args, strict=False))
         self.given.update({k.arg: k.value for k in call.keywords if k.arg})
 
@@ -75,7 +77,7 @@ class _Constructor:
         return self.tree.evaluate(self.module, self.given[name])
 
 
-def _field_names(tree: Tree, classes: Classes, place: Place) -> list[str]:
+def _field_names(classes: Classes, place: Place) -> list[str]:
     out: dict[str, None] = {}
     for cls in reversed(classes.mro(place)):
         if isinstance(cls.node, ast.ClassDef):
@@ -87,7 +89,7 @@ def _field_names(tree: Tree, classes: Classes, place: Place) -> list[str]:
 
 def _models(tree: Tree, modules: Sequence[Module]) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    kinds = _model_kinds(tree, modules)
+    kinds = _model_kinds(modules)
     for module, call in _calls(modules, "register_model"):
         if not call.args or not isinstance(call.args[0], ast.Call):
             continue
@@ -119,7 +121,9 @@ def _models(tree: Tree, modules: Sequence[Module]) -> dict[str, Any]:
 
 def _list_items(tree: Tree, module: Module, node: ast.expr) -> list[ast.expr]:
     if isinstance(node, (ast.List, ast.Tuple)):
-        return [inner for item in node.elts for inner in (_list_items(tree, module, item.value) if isinstance(item, ast.Starred) else [item])]
+        return [
+            inner for item in node.elts for inner in (_list_items(tree, module, item.value) if isinstance(item, ast.Starred) else [item])
+        ]
     if isinstance(node, ast.Name):
         place = tree.resolve(module, node.id)
         if isinstance(place.node, ast.expr):
@@ -139,7 +143,7 @@ def _group_calls(tree: Tree, module: Module, node: ast.expr) -> Iterator[ast.Cal
 _model_calls = _group_calls
 
 
-def _model_kinds(tree: Tree, modules: Sequence[Module]) -> dict[str, set[str]]:
+def _model_kinds(modules: Sequence[Module]) -> dict[str, set[str]]:
     """The attribute names of the classes that list multimodal and reward model types."""
     out: dict[str, set[str]] = {"MLLMModelType": set(), "RMModelType": set()}
     for module in modules:
@@ -199,16 +203,20 @@ def _compared(modules: Sequence[Module], part: str) -> list[str]:
     return sorted(out)
 
 
-def _megatron_types(tree: Tree, modules: Sequence[Module], bridge: Tree | None) -> set[str]:
-    """ms-swift model types with a Megatron mapping: `register_megatron_model` up to 4.0, mcore-bridge's own registry since."""
-    out: set[str] = set()
+def _megatron_types(tree: Tree, modules: Sequence[Module], bridge: Tree | None) -> dict[str, bool]:
+    """ms-swift model types with a Megatron mapping: `register_megatron_model` up to 4.0, mcore-bridge's own registry since.
+
+    The value says that the registration stands under an `if`: it needs something that only some versions of megatron-core have.
+    """
+    out: dict[str, bool] = {}
     for module, call in _calls(modules, "register_megatron_model"):
         if call.args and isinstance(call.args[0], ast.Call):
-            out |= set(_Constructor(tree, module, call.args[0]).get("model_types"))
+            out.update(dict.fromkeys(_Constructor(tree, module, call.args[0]).get("model_types"), False))
     if not out:
         if bridge is None:
             raise Unknown("this release keeps its Megatron models in mcore-bridge")
         for module, call in _calls([bridge.module_of(path) for path in bridge.files("mcore_bridge/")], "register_model"):
             if call.args and isinstance(call.args[0], ast.Call):
-                out |= set(_Constructor(bridge, module, call.args[0]).get("model_types"))
+                plain = any(isinstance(statement, ast.Expr) and statement.value is call for statement in module.tree.body)
+                out.update(dict.fromkeys(_Constructor(bridge, module, call.args[0]).get("model_types"), not plain))
     return out

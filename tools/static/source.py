@@ -91,12 +91,11 @@ class Tree:
 
     def _parse(self, name: str) -> Module | None:
         base = name.replace(".", "/")
-        for path, package in ((f"{base}/__init__.py", name), (f"{base}.py", name.rpartition(".")[0])):
-            if path in self._files:
-                break
-        else:
+        candidates = {f"{base}/__init__.py": name, f"{base}.py": name.rpartition(".")[0]}
+        path = next((candidate for candidate in candidates if candidate in self._files), None)
+        if path is None:
             return None
-        module = Module(name, path, package, ast.parse(self.text(path)))
+        module = Module(name, path, candidates[path], ast.parse(self.text(path)))
         for node in _statements(module.tree.body):
             self._bind(module, node)
         return module
@@ -316,7 +315,13 @@ class _Evaluator:
         if name in ("os.getenv", "os.environ.get"):
             return self.value(node.args[1]) if len(node.args) > 1 else None
         if name in ("list", "dict", "set", "tuple") and not node.args:
-            return {} if name == "dict" and not node.keywords else [] if name != "dict" else {k.arg: self.value(k.value) for k in node.keywords}
+            return (
+                {}
+                if name == "dict" and not node.keywords
+                else []
+                if name != "dict"
+                else {k.arg: self.value(k.value) for k in node.keywords}
+            )
         if name in ("list", "set", "tuple", "sorted"):
             return list(self.value(node.args[0]))
         if name in ("int", "float", "str", "bool") and node.args:
@@ -329,7 +334,11 @@ class _Evaluator:
     def _keys(self, node: ast.AST) -> list[Any]:
         """The keys of a mapping, whose values need not be constant."""
         if isinstance(node, ast.Dict):
-            return [k for key, value in zip(node.keys, node.values, strict=True) for k in (self._keys(value) if key is None else [self.value(key)])]
+            return [
+                k
+                for key, value in zip(node.keys, node.values, strict=True)
+                for k in (self._keys(value) if key is None else [self.value(key)])
+            ]
         if isinstance(node, ast.Call):
             if ast.unparse(node.func) == "dict":
                 return [k for keyword in node.keywords for k in (self._keys(keyword.value) if keyword.arg is None else [keyword.arg])]
