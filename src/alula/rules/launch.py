@@ -10,6 +10,7 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck
 from .registry import MEGATRON, TRAIN, rule
+from .values import given
 
 
 def visible_name(c: JobCheck) -> str:
@@ -71,7 +72,7 @@ def deepspeed_with_device_map(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/sft_args.py:SftArguments._init_deepspeed; swift/utils/env.py:is_mp
     """
-    value = c.v.get("deepspeed")
+    value = given(c, "deepspeed")
     if _cut_over_devices(c) and isinstance(value, str) and value and c.v.get("use_ray", False) is False:
         yield _against_device_map(c, "DeepSpeed", "deepspeed")
 
@@ -96,7 +97,7 @@ def fsdp_with_device_map(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/sft_args.py:SftArguments._init_fsdp
     """
-    value = c.v.get("fsdp")
+    value = given(c, "fsdp")
     if _cut_over_devices(c) and isinstance(value, str) and value and c.v.get("use_ray", False) is False:
         yield _against_device_map(c, "FSDP2", "fsdp")
 
@@ -300,8 +301,8 @@ def model_cut_over_devices(c: JobCheck) -> Iterator[Finding]:
     place = c.v.place
     if not _cut_over_devices(c) or place.device_count is None or place.local_world_size is None or c.v.open_ended:
         return
-    refused = c.v.get("deepspeed") or c.v.get("fsdp") or c.v.get("use_liger_kernel") or c.v.get("use_vllm")
-    if refused or c.v.get("use_ray", False) is not False or UNKNOWN in (c.v.get("deepspeed"), c.v.get("fsdp")):
+    others = [given(c, flag) for flag in ("deepspeed", "fsdp", "use_liger_kernel", "use_vllm", "use_ray")]
+    if any(other or other is UNKNOWN for other in others):
         return
     each = place.device_count // place.local_world_size
     template = "{processes} process(es) for {devices} visible devices: the layers are spread over {each} devices that work one after the other; to train on all at once: {advice}"

@@ -161,26 +161,29 @@ def device_list_broken(c: JobCheck) -> Iterator[Finding]:
 def no_visible_device(c: JobCheck) -> Iterator[Finding]:
     """CUDA_VISIBLE_DEVICES is set and empty: no device is visible.
 
-    An unset shell variable (`CUDA_VISIBLE_DEVICES=$GPUS`) is the usual reason. ms-swift trains on the CPU then, or stops at the bf16 check.
+    An unset shell variable (`CUDA_VISIBLE_DEVICES=$GPUS`) is the usual reason. The job runs on the CPU then, or its engine finds no device.
 
-    In the log: `Your setup doesn't support bf16/gpu.`
+    In the log: `No CUDA GPUs are available`
 
     Wrong:
     ```sh
-    CUDA_VISIBLE_DEVICES= swift sft --model Qwen/Qwen3-8B --dataset data.jsonl
+    CUDA_VISIBLE_DEVICES= swift rollout --model Qwen/Qwen3-8B
     ```
 
     Right:
     ```sh
-    CUDA_VISIBLE_DEVICES=0 swift sft --model Qwen/Qwen3-8B --dataset data.jsonl
+    CUDA_VISIBLE_DEVICES=0 swift rollout --model Qwen/Qwen3-8B
     ```
 
-    Source: transformers/training_args.py:TrainingArguments._validate_args
+    Source: swift/utils/torch_utils.py:get_device_count
+    Not shown on CPU: a job without a device starts there as well
     """
     hidden = next((name for name in VISIBLE_DEVICES if name in c.job.env), None)
     if hidden is None or c.env(hidden) is None or c.v.get("use_cpu", False) is not False:
         return
     route = c.facts.routes.get(c.v.route)
+    if c.v.route in TRAIN and c.v.get("bf16") is True:
+        return  # LCH018
     if visible_devices(c.job.env) == () and route is not None and c.v.route not in ("swift sample", "swift web-ui", "swift export", "swift merge-lora", "megatron export"):
         yield c.finding("{name}={text} hides every device: the job runs on the CPU or stops", hidden, name=hidden, text=c.env(hidden) or "''", fix=f"{hidden} with device ids, or unset it")
 
@@ -215,3 +218,32 @@ def single_device_mode_short(c: JobCheck) -> Iterator[Finding]:
         yield c.finding(
             template, "SWIFT_SINGLE_DEVICE_MODE", flags=[visible_name(c), "NPROC_PER_NODE"], devices=len(ids), processes=local, fix=f"NPROC_PER_NODE={len(ids)}",
         )  # fmt: skip
+
+
+@rule("LCH018", "bf16-without-device", routes=TRAIN)
+def bf16_without_device(c: JobCheck) -> Iterator[Finding]:
+    """Training in bfloat16 with no visible device.
+
+    transformers accepts bf16 only where a GPU can do it, or with `--use_cpu true`. An unset shell variable (`CUDA_VISIBLE_DEVICES=$GPUS`) is the usual
+    reason.
+
+    In the log: `ValueError: Your setup doesn't support bf16/gpu. …`
+
+    Wrong:
+    ```sh
+    CUDA_VISIBLE_DEVICES= swift sft --model Qwen/Qwen3-8B --dataset data.jsonl --torch_dtype bfloat16
+    ```
+
+    Right:
+    ```sh
+    CUDA_VISIBLE_DEVICES=0 swift sft --model Qwen/Qwen3-8B --dataset data.jsonl --torch_dtype bfloat16
+    ```
+
+    Source: transformers/training_args.py:TrainingArguments._validate_args
+    """
+    hidden = next((name for name in VISIBLE_DEVICES if name in c.job.env), None)
+    if hidden is None or c.env(hidden) is None or visible_devices(c.job.env) != () or c.v.get("use_cpu", False) is not False:
+        return
+    if c.v.get("bf16") is True:
+        template = "{name}={text} hides every device, and bf16 training needs one"
+        yield c.finding(template, hidden, flags=["bf16", "torch_dtype"], name=hidden, text=c.env(hidden) or "''", fix=f"{hidden} with device ids, or unset it")

@@ -10,7 +10,7 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
-from .values import closest, exists, json_value, may_register
+from .values import closest, exists, given, json_value, may_register
 
 BASE = (*TRAIN, "swift infer", "swift deploy", "swift rollout", "swift sample", "swift eval", "swift app")
 """Routes whose arguments pass through BaseArguments and load one model as it is."""
@@ -37,6 +37,9 @@ def no_model(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/base_args/model_args.py:ModelArguments.__post_init__
     """
+    if given(c, "model") == "":
+        yield c.finding("--model is empty: ms-swift finds no model by that name; is a variable unset?", "model", fix="--model <id or folder>")
+        return
     if not c.v.absent("model"):
         return
     from_checkpoint = c.v.get("resume_only_model") is not False and not c.v.absent("resume_from_checkpoint")
@@ -77,7 +80,7 @@ def no_dataset(c: JobCheck) -> Iterator[Finding]:
         yield c.finding("no --dataset: ms-swift stops with `Please input the training dataset`", flags=["dataset"], fix="--dataset <id or file>")
 
 
-@rule("TRN003", "not-an-adapter", routes=(*TRAIN, "swift infer"))
+@rule("TRN003", "not-an-adapter", consequence="wrong", routes=(*TRAIN, "swift infer"))
 def not_an_adapter(c: JobCheck) -> Iterator[Finding]:
     """`--adapters` names a whole model.
 
@@ -114,7 +117,7 @@ def not_an_adapter(c: JobCheck) -> Iterator[Finding]:
             yield c.finding(template, token, flags=["adapters", "model"], text=token.text, fix=f"--model {token.text}")
 
 
-@rule("TRN004", "unknown-model-type", routes=BASE)
+@rule("TRN004", "unknown-model-type", consequence="wrong", routes=BASE)
 def unknown_model_type(c: JobCheck) -> Iterator[Finding]:
     """A `--model_type` that this ms-swift version does not register.
 
@@ -134,7 +137,7 @@ def unknown_model_type(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/model/model_meta.py:_get_model_info
     """
-    value = c.v.get("model_type")
+    value = given(c, "model_type")
     if not isinstance(value, str) or not value or may_register(c):
         return
     known = c.facts.registries.models
@@ -167,7 +170,7 @@ def unknown_template(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/template/register.py:get_template_meta
     """
-    value = c.v.get("template")
+    value = given(c, "template")
     if not isinstance(value, str) or not value or may_register(c):
         return
     known = c.facts.registries["templates"]
@@ -201,7 +204,7 @@ def template_undecided(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/template/register.py:get_template_meta
     """
-    model, kind = c.v.get("model"), c.v.get("model_type")
+    model, kind = given(c, "model"), given(c, "model_type")
     if not isinstance(model, str) or not isinstance(kind, str) or not c.v.absent("template") or may_register(c):
         return
     entry = c.facts.registries.models.get(kind)
@@ -233,7 +236,7 @@ def labels_uncounted(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/model/model_meta.py:get_model_info_meta
     """
-    if c.v.get("task_type") == "seq_cls" and c.v.get("num_labels") is None and c.v.absent("num_labels") and c.v.get("load_args") is not True:
+    if given(c, "task_type") == "seq_cls" and c.v.absent("num_labels") and c.v.get("load_args") is not True:
         yield c.finding("--task_type seq_cls needs --num_labels", "task_type", flags=["num_labels"], fix="--num_labels <number of classes>")
 
 
@@ -257,7 +260,7 @@ def rope_scaling(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/base_args/model_args.py:ModelArguments._init_rope_scaling
     """
-    value, length = c.v.get("rope_scaling"), c.v.get("max_model_len")
+    value, length = given(c, "rope_scaling"), given(c, "max_model_len")
     if not isinstance(value, str) or not value:
         return
     kind, parsed = json_value(c, value)
@@ -303,8 +306,8 @@ def not_json(c: JobCheck) -> Iterator[Finding]:
     Source: swift/utils/utils.py:json_parse_to_dict
     """
     for flag, only_object in _JSON_FLAGS.items():
-        value = c.v.get(flag)
-        if not isinstance(value, str) or not c.v.written(flag) or (not value and flag not in ("model_kwargs", "columns")):
+        value = given(c, flag)
+        if not isinstance(value, str) or (not value and flag not in ("model_kwargs", "columns")):
             continue
         if flag in _EVALSCOPE and c.v.get("eval_use_evalscope") is not True:
             continue
@@ -433,7 +436,7 @@ def unknown_attention(c: JobCheck) -> Iterator[Finding]:
     yield c.finding(template, "attn_impl", value=value, fix=c.set_flag("attn_impl", right, safety="safe") if right else c.drop_flag("attn_impl"))
 
 
-@rule("TRN012", "resume-from-no-path", routes=TRAIN)
+@rule("TRN012", "resume-from-no-path", consequence="wrong", routes=TRAIN)
 def resume_from_no_path(c: JobCheck) -> Iterator[Finding]:
     """`--resume_from_checkpoint` with a word instead of a path.
 

@@ -10,7 +10,7 @@ from alula.run.finding import Finding, Fix
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
-from .values import closest, json_value
+from .values import closest, given, json_value
 
 PRESETS = ("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3")
@@ -19,7 +19,7 @@ _FLASH_4_SINCE = (4, 2)
 
 def deepspeed_stage(c: JobCheck) -> int | None:
     """The ZeRO stage of `--deepspeed`, or None where it is off or cannot be known."""
-    value = c.v.get("deepspeed")
+    value = given(c, "deepspeed")
     if not isinstance(value, str) or not value:
         return None
     if value in PRESETS:
@@ -197,7 +197,7 @@ def logits_to_keep(c: JobCheck) -> Iterator[Finding]:
 
 def _config_problem(c: JobCheck, flag: str, presets: tuple[str, ...]) -> tuple[str, Any] | None:
     """Why a DeepSpeed or FSDP value is unusable: (reason, preset that was meant), or None."""
-    value = c.v.get(flag)
+    value = given(c, flag)
     if not isinstance(value, str) or not value or value in presets:
         return None
     kind, _ = json_value(c, value)
@@ -233,7 +233,7 @@ def unknown_deepspeed_config(c: JobCheck) -> Iterator[Finding]:
     if problem is None:
         return
     reason, close = problem
-    value = c.v.get("deepspeed")
+    value = given(c, "deepspeed")
     hint = "; a YAML null arrives as the text None: leave the key out" if value == "None" else f"; did you mean {close}?" if close else ""
     fix: Fix | str = c.set_flag("deepspeed", close) if close else f"--deepspeed {'|'.join(PRESETS)}, or the path of a JSON file"
     if value in ("None", "none", "false", "False", "no"):
@@ -261,7 +261,7 @@ def deepspeed_and_fsdp(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/sft_args.py:SftArguments._init_fsdp
     """
-    deepspeed, fsdp = c.v.get("deepspeed"), c.v.get("fsdp")
+    deepspeed, fsdp = given(c, "deepspeed"), given(c, "fsdp")
     if isinstance(deepspeed, str) and deepspeed and isinstance(fsdp, str) and fsdp:
         yield c.finding("--fsdp {fsdp} and --deepspeed {deepspeed} exclude each other", "fsdp", flags=["deepspeed"], fsdp=fsdp, deepspeed=deepspeed, related=[("deepspeed", "DeepSpeed")], fix=c.drop_flag("fsdp"))
 
@@ -288,7 +288,7 @@ def fsdp_config(c: JobCheck) -> Iterator[Finding]:
     Source: swift/arguments/sft_args.py:SftArguments._init_fsdp, _check_fsdp2_compatibility
     """
     problem = _config_problem(c, "fsdp", ("fsdp2",))
-    value = c.v.get("fsdp")
+    value = given(c, "fsdp")
     if problem is not None:
         template = "--fsdp {value} {reason}: write fsdp2, or a JSON object with `fsdp` and `fsdp_config`"
         yield c.finding(template, "fsdp", value=value, reason=problem[0], fix=c.set_flag("fsdp", "fsdp2"))
@@ -323,7 +323,7 @@ def zero_options_unused(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/sft_args.py:SftArguments._init_deepspeed
     """
-    off = c.v.absent("deepspeed") or c.v.get("deepspeed") == ""
+    off = c.v.absent("deepspeed") or given(c, "deepspeed") == ""
     stage = deepspeed_stage(c)
     hpz, tensor = c.v.get("zero_hpz_partition_size"), c.v.get("deepspeed_autotp_size")
     for flag, value, fits, wanted in (("zero_hpz_partition_size", hpz, stage == 3, "zero3"), ("deepspeed_autotp_size", tensor, stage is not None and stage < 3, "zero2")):
@@ -355,7 +355,7 @@ def hpz_without_zero_section(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/sft_args.py:SftArguments._init_deepspeed
     """
-    value = c.v.get("deepspeed")
+    value = given(c, "deepspeed")
     if not isinstance(value, str) or not value or value in PRESETS or not isinstance(c.v.get("zero_hpz_partition_size"), int):
         return
     kind, config = json_value(c, value)

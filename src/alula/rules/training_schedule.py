@@ -11,7 +11,7 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
-from .values import closest
+from .values import closest, given
 
 
 def _number(value: Any) -> float | None:
@@ -234,9 +234,9 @@ def two_precisions(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/base_args/model_args.py:ModelArguments._init_mixed_precision; transformers/training_args.py
     """
-    if not c.v.known("fp16", "bf16", "torch_dtype"):
+    fp16, bf16, dtype = (given(c, flag) for flag in ("fp16", "bf16", "torch_dtype"))
+    if UNKNOWN in (fp16, bf16, dtype):
         return
-    fp16, bf16, dtype = c.v.get("fp16"), c.v.get("bf16"), c.v.get("torch_dtype")
     assumed = ""
     if dtype is None:
         model = c.v.get("model")
@@ -245,13 +245,13 @@ def two_precisions(c: JobCheck) -> Iterator[Finding]:
     on_fp16 = fp16 if fp16 is not None else dtype in ("float16", "float32")
     on_bf16 = bf16 if bf16 is not None else dtype == "bfloat16"
     if on_fp16 is True and on_bf16 is True:
-        given = [f"--{flag} true" for flag in ("fp16", "bf16") if c.v.written(flag)]
-        cause = f" and torch_dtype {dtype}{assumed}" if len(given) < 2 else ""
+        said = [f"--{flag} true" for flag in ("fp16", "bf16") if c.v.written(flag)]
+        cause = f" and torch_dtype {dtype}{assumed}" if len(said) < 2 else ""
         at = "fp16" if c.v.written("fp16") else "bf16"
         wanted = {"fp16": "float16", "bf16": "bfloat16"}[at]
-        fix: Fix | str = c.drop_flag(at) if len(given) == 2 else c.set_flag("torch_dtype", wanted)
+        fix: Fix | str = c.drop_flag(at) if len(said) == 2 else c.set_flag("torch_dtype", wanted)
         template = "{given}{cause} turn on fp16 and bf16 at once: one of them; --torch_dtype {wanted} alone says it all"
-        yield c.finding(template, at, flags=["fp16", "bf16", "torch_dtype"], given=" and ".join(given), cause=cause, wanted=wanted, fix=fix)
+        yield c.finding(template, at, flags=["fp16", "bf16", "torch_dtype"], given=" and ".join(said), cause=cause, wanted=wanted, fix=fix)
     if c.v.get("fp16_full_eval") is True and c.v.get("bf16_full_eval") is True:
         yield c.finding("--fp16_full_eval and --bf16_full_eval exclude each other", "fp16_full_eval", flags=["bf16_full_eval"], fix=c.drop_flag("fp16_full_eval"))
 

@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+from alula.swift.parse import UNKNOWN
+
 from .context import JobCheck
 
 JsonKind = Literal["object", "other", "broken", "unknown"]
@@ -52,6 +54,14 @@ def closest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
     options = {name.lower().replace("-", "_"): name for name in known}
     match = get_close_matches(word.lower().replace("-", "_"), list(options), 1, cutoff)
     return options[match[0]] if match else None
+
+
+def given(c: JobCheck, name: str) -> Any:
+    """A flag's value as it is written, before ms-swift derives anything; UNKNOWN where it cannot be known, None where it is not given."""
+    use = c.v.use(name)
+    if use is None:
+        return UNKNOWN if c.v.open_ended and name in c.v.flags else None
+    return UNKNOWN if use.maybe or not use.valid else use.value
 
 
 def may_register(c: JobCheck) -> bool:
