@@ -83,7 +83,7 @@ def _report(inputs: Inputs, selection: Selection, least: str | None) -> Report:
 def _shifted(found: Sequence[Finding], shift: int) -> list[Finding]:
     from dataclasses import replace
 
-    return [replace(f, job=f.job + shift) if f.job is not None and shift else f for f in found]
+    return [replace(f, job=f.job + shift, also=tuple(job + shift for job in f.also)) if f.job is not None and shift else f for f in found]
 
 
 def _render(report: Report, form: str, color: bool) -> str:

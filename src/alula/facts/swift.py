@@ -7,6 +7,8 @@ transformers' `Seq2SeqTrainingArguments` are stored apart, one file a transforme
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -94,7 +96,7 @@ class ModelEntry:
     Attributes:
         templates: its default template first, then those of single groups of models.
         megatron: the Megatron backend can train it; for 4.1 and later as mcore-bridge 1.6.5 maps it.
-        megatron_conditional: only with a megatron-core that has what this model needs, which 0.16 does not.
+        megatron_conditional: only with a megatron-core newer than 0.16, or under a setting of mcore-bridge.
         ids: model ids of its hubs.
     """
 
@@ -249,12 +251,19 @@ def newest() -> str:
 @cache
 def installed() -> str | None:
     """The shipped version that stands for the ms-swift of this environment; None when there is none, or one of an unknown minor."""
-    import importlib.metadata
-
-    try:
-        return resolve(importlib.metadata.version("ms-swift"))
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return None
+    # importlib.metadata would tell too, at the price of a third of a check's start-up
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        found = next((name for name in names if name.startswith("ms_swift-") and name.endswith((".dist-info", ".egg-info"))), None)
+        if found is not None:
+            try:
+                return resolve(found.split("-")[1])
+            except ValueError:
+                return None
+    return None
 
 
 def resolve(version: str | None) -> str:

@@ -45,6 +45,7 @@ def _finding(report: Report, finding: Finding) -> dict[str, Any]:
         "consequence": finding.consequence,
         "message": report.shown(finding.message),
         "job": finding.job,
+        "jobs": [job for job in (finding.job, *finding.also) if job is not None],
         "flags": [report.shown(flag) for flag in finding.flags],
         "location": _location(report, report.where(finding)),
         "related": [{"label": report.shown(label), "location": _location(report, span)} for span, label in finding.related],

@@ -12,7 +12,7 @@ from alula.run.model import ModelShape
 from alula.swift.effective import View, view
 
 from .context import JobCheck, RunCheck
-from .registry import Rule, all_rules
+from .registry import Rule, rules_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,20 @@ def check_run(
     selection = selection or Selection()
     whole = RunCheck(run, facts, tuple(views if views is not None else views_of(run, facts)), None, dataset_file, model, cwd)
     found = [finding for finding in run.findings if selection.wants(finding.code, finding.slug, finding.confidence)]
-    for known in all_rules():
+    for known in rules_for(_routes(whole)):
         if known.check is None or not known.applies_to(facts.version) or not selection.wants(known.code, known.slug, known.confidence):
             continue
         found.extend(_findings(known, whole))
     return _ordered(found)
+
+
+def _routes(whole: RunCheck) -> set[str]:
+    """The routes of a run, and `plugin` where a plugin file is named or given."""
+    routes = {each.route for each in whole.views}
+    named = any(each.use(flag) is not None for each in whole.views for flag in ("external_plugins", "custom_register_path"))
+    if named or any(name.endswith(".py") for name in whole.run.sources):
+        routes.add("plugin")
+    return routes
 
 
 def _findings(known: Rule, whole: RunCheck) -> Iterable[Finding]:
@@ -86,17 +95,14 @@ def _findings(known: Rule, whole: RunCheck) -> Iterable[Finding]:
 
 
 def _ordered(found: Iterable[Finding]) -> list[Finding]:
-    """By place, then severity. Jobs from a loop or function share spans: the same words about the same bytes are said once."""
-    seen: set[tuple[object, ...]] = set()
-    kept: list[Finding] = []
+    """By place, then severity. Jobs from a loop or function share spans: the same words about the same bytes are said once, for all of them."""
+    kept: dict[tuple[object, ...], Finding] = {}
     for finding in found:
         key = (finding.code, finding.span, finding.message)
-        if key not in seen:
-            seen.add(key)
-            kept.append(finding)
+        first = kept.get(key)
+        if first is None:
+            kept[key] = finding
+        elif finding.job is not None and finding.job != first.job and finding.job not in first.also:
+            kept[key] = replace(first, also=(*first.also, finding.job))
     order = {severity: rank for rank, severity in enumerate(SEVERITIES)}
-    return sorted(kept, key=lambda f: (f.span.file if f.span else "", f.span.start if f.span else 0, order[f.severity], f.code))
-
-
-def with_job(finding: Finding, job: int) -> Finding:
-    return replace(finding, job=job)
+    return sorted(kept.values(), key=lambda f: (f.span.file if f.span else "", f.span.start if f.span else 0, order[f.severity], f.code))

@@ -6,7 +6,7 @@ A rule is a generator function over a `JobCheck` (scope `job`), a `RunCheck` (sc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
@@ -15,12 +15,70 @@ from alula.run.finding import Confidence, Consequence, Finding, Severity
 
 Scope = Literal["job", "run", "plugin"]
 
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One module of rules.
+
+    Attributes:
+        codes: the letters its codes begin with.
+        routes: beginnings of the routes it has rules for; `plugin` for plugin files; empty for all. Only what a run needs is imported.
+    """
+
+    module: str
+    codes: str
+    routes: tuple[str, ...] = ()
+
+
+_RL = ("swift rlhf", "megatron rlhf")
+_BASE = ("swift rlhf", "swift sft", "swift pt", "megatron")
+
 FAMILIES = (
-    "shell", "flags", "env", "launch", "launchers", "nodes", "training", "training_data", "training_schedule", "training_parallel", "training_tuner", "algorithms", "grpo", "opd", "ignored", "batch",
-    "batch_megatron", "rollout", "rollout_flags", "rollout_server", "pairs", "rewards", "plugins", "rewardcode", "plugin_calls", "schedulers", "environments", "multiturn", "teacher", "teacher_fit", "dataset",
-    "sample", "parallel", "pipeline", "megatron", "megatron_optimizer", "megatron_moe", "megatron_recompute", "megatron_rlhf",
-    "ray", "export", "memory", "versions", "secrets",
-)  # fmt: skip
+    Family("shell", "SHL"),
+    Family("flags", "FLG"),
+    Family("env", "ENV"),
+    Family("launch", "LCH"),
+    Family("launchers", "LCH"),
+    Family("nodes", "LCH"),
+    Family("training", "TRN"),
+    Family("training_data", "TRN", (*_BASE, "swift sample")),
+    Family("training_schedule", "TRN", _BASE),
+    Family("training_parallel", "TRN", _BASE),
+    Family("training_tuner", "TRN"),
+    Family("algorithms", "ALG", _RL),
+    Family("grpo", "ALG", _RL),
+    Family("opd", "ALG", _RL),
+    Family("ignored", "ALG", _RL),
+    Family("batch", "BAT", _RL),
+    Family("batch_megatron", "BAT", ("megatron",)),
+    Family("rollout", "ROL", _RL),
+    Family("rollout_flags", "ROL", (*_RL, "swift rollout")),
+    Family("rollout_server", "ROL", (*_RL, "swift rollout")),
+    Family("pairs", "PRS", (*_RL, "swift rollout", "swift deploy")),
+    Family("rewards", "RWD", (*_RL, "swift sample")),
+    Family("plugins", "PLG", ("plugin",)),
+    Family("rewardcode", "PLG", ("plugin",)),
+    Family("plugin_calls", "PLG", ("plugin",)),
+    Family("schedulers", "PLG", ("plugin",)),
+    Family("environments", "PLG", ("plugin",)),
+    Family("multiturn", "MTS", (*_RL, "swift rollout")),
+    Family("teacher", "TEA", _RL),
+    Family("teacher_fit", "TEA", _RL),
+    Family("dataset", "DAT"),
+    Family("sample", "SMP", ("swift sample",)),
+    Family("parallel", "PAR", ("megatron",)),
+    Family("pipeline", "PAR", ("megatron",)),
+    Family("megatron", "MEG", ("megatron",)),
+    Family("megatron_optimizer", "MEG", ("megatron",)),
+    Family("megatron_moe", "MEG", ("megatron",)),
+    Family("megatron_recompute", "MEG", ("megatron",)),
+    Family("megatron_rlhf", "MEG", ("megatron",)),
+    Family("ray", "RAY"),
+    Family("export", "EXP"),
+    Family("memory", "MEM"),
+    Family("versions", "VER"),
+    Family("secrets", "SEC"),
+)
 
 TRAIN = ("swift rlhf", "swift sft", "swift pt")
 MEGATRON = ("megatron rlhf", "megatron sft", "megatron pt")
@@ -36,6 +94,7 @@ class Rule:
         routes: routes it looks at; empty for all.
         since, until: first and last ms-swift version (inclusive, `major.minor`) that behaves so.
         check: the function; None for a finding that a reader makes (`SHL…`).
+        module: where it is registered.
     """
 
     code: str
@@ -49,6 +108,7 @@ class Rule:
     until: str | None
     doc: str
     check: Callable[[Any], Iterator[Finding]] | None
+    module: str = ""
 
     @property
     def summary(self) -> str:
@@ -87,7 +147,7 @@ def rule(
     """
 
     def register(check: Callable[[Any], Iterator[Finding]]) -> Callable[[Any], Iterator[Finding]]:
-        add(Rule(code, slug, severity, confidence, consequence, scope, routes, since, until, check.__doc__ or "", check))
+        add(Rule(code, slug, severity, confidence, consequence, scope, routes, since, until, check.__doc__ or "", check, check.__module__))
         return check
 
     return register
@@ -102,12 +162,25 @@ def add(new: Rule) -> None:
 
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, by code."""
-    for family in FAMILIES:
-        import_module(f"alula.rules.{family}")
-    return tuple(_rules[code] for code in sorted(_rules))
+    return _load(FAMILIES)
+
+
+def rules_for(routes: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules that can have something to say about runs of these routes (`plugin` for plugin files), by code."""
+    wanted = tuple(routes)
+    return _load(family for family in FAMILIES if not family.routes or any(route.startswith(family.routes) for route in wanted))
 
 
 def find(code: str) -> Rule | None:
     """By code or slug, any case."""
+    letters = code[:3].upper()
+    near = [family for family in FAMILIES if family.codes == letters] or FAMILIES
     wanted = code.lower()
-    return next((known for known in all_rules() if wanted in (known.code.lower(), known.slug)), None)
+    return next((known for known in _load(near) if wanted in (known.code.lower(), known.slug)), None)
+
+
+def _load(families: Iterable[Family]) -> tuple[Rule, ...]:
+    modules = {f"{__package__}.{family.module}" for family in families}
+    for name in sorted(modules):
+        import_module(name)
+    return tuple(_rules[code] for code in sorted(_rules) if _rules[code].module in modules)

@@ -48,6 +48,7 @@ class Finding:
         params: the typed values that fill `template`; JSON-able.
         template: English message with `{name}` fields, rendered last so that it can be translated.
         job: index into `Run.jobs`, or None for a finding about the file.
+        also: further jobs with the same words from the same place (a loop, a function).
         flags: canonical flag, environment variable and YAML-key names it is about.
         span: the place; None only where the input has no text.
         related: further places with a short label ("8 ranks here").
@@ -65,6 +66,7 @@ class Finding:
     span: Span | None = None
     related: tuple[tuple[Span, str], ...] = ()
     fix: Fix | None = None
+    also: tuple[int, ...] = ()
 
     @property
     def message(self) -> str:
