@@ -16,12 +16,12 @@ from conformance.client import REPOSITORY
 if (SRC := str(REPOSITORY / "src")) not in sys.path:
     sys.path.insert(0, SRC)
 
-from alula.facts import swift as facts  # noqa: E402
-from alula.read.run import ReadOptions, load_source, read_command, read_source, together  # noqa: E402
-from alula.rules.engine import Selection, check_run, views_of  # noqa: E402
-from alula.run.finding import Finding  # noqa: E402
-from alula.run.job import Cluster, Run  # noqa: E402
-from alula.swift.effective import View  # noqa: E402
+from alula.facts import swift as facts
+from alula.read.run import ReadOptions, load_source, read_command, read_source, together
+from alula.rules.engine import Selection, check_run, views_of
+from alula.run.finding import Finding
+from alula.run.job import Cluster, Run
+from alula.swift.effective import View
 
 VERSION = "4.6.0"
 FACTS = facts.load(VERSION)
@@ -94,7 +94,7 @@ def _env(env: Mapping[str, Any]) -> dict[str, str]:
 
 def refused(answer: Mapping[str, Any]) -> bool:
     """True when ms-swift does not start this job."""
-    return answer["argparse"] == "error" or answer["post_init"] == "error"
+    return bool(answer["argparse"] == "error" or answer["post_init"] == "error")
 
 
 def words_of(answer: Mapping[str, Any]) -> str:

@@ -7,7 +7,6 @@ the parallel sizes of the command fit it, so that only the flags decide.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import lcm
@@ -97,12 +96,18 @@ def _architectures() -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def base_config(architecture: str) -> str:
+    """The default `config.json` of an architecture, as text."""
+    return _dump(_config_class(architecture)(), architecture)
+
+
+def _config_class(architecture: str) -> Any:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    config = CONFIG_MAPPING[_architectures()[architecture]]().to_dict()
-    config["architectures"] = [architecture]
-    config["dtype"] = "bfloat16"
-    return json.dumps(config, default=str)
+    return CONFIG_MAPPING[_architectures()[architecture]]
+
+
+def _dump(config: Any, architecture: str) -> str:
+    return json.dumps({**config.to_dict(), "architectures": [architecture], "dtype": "bfloat16"}, default=str)
 
 
 def architecture_of(meta: Any) -> str:
@@ -122,28 +127,36 @@ def model_config(meta: Any, shape: dict[str, Any] | None, parallel: Parallel) ->
     """
     given = dict(shape or {})
     architecture = given.pop("arch", None) or (architecture_of(meta) if meta is not None else FALLBACK_ARCHITECTURES[False, False])
-    config: dict[str, Any] = json.loads(base_config(architecture))
-    text = next(_text_configs(config))
-    text["max_position_embeddings"] = MAX_POSITIONS
-    wanted = given if shape else parallel.shape()
+    default: dict[str, Any] = json.loads(base_config(architecture))
+    path = _text_path(default)
+    text = default
+    for key in path:
+        text = text[key]
+    wanted = {"max_position_embeddings": MAX_POSITIONS, **(given if shape else parallel.shape())}
     experts = wanted.pop("num_experts", None)
-    for key, value in wanted.items():
-        if shape or key in text:
-            text[key] = value
-    for key in ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"):
-        if experts is not None and text.get(key):
-            text[key] = experts
-    if "num_hidden_layers" in wanted:
-        for key in ("layer_types", "mlp_layer_types", "max_window_layers", "no_rope_layers"):
-            text.pop(key, None)  # lists with one entry a layer: derived again from the new count
+    overrides = {key: value for key, value in wanted.items() if shape or key in text}
+    overrides.update({key: experts for key in EXPERT_KEYS if experts is not None and text.get(key)})
+    made: dict[str, Any] = overrides
+    for key in reversed(path):
+        made = {key: made}
+    # Through the class, which derives what has one entry a layer; where it refuses the numbers, by hand, so that Megatron can refuse them.
+    try:
+        config: dict[str, Any] = json.loads(_dump(_config_class(architecture)(**made), architecture))
+    except Exception:
+        text.update(overrides)
+        config = default
     return config
 
 
-def _text_configs(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+EXPERT_KEYS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
+
+
+def _text_path(config: dict[str, Any]) -> list[str]:
+    """Where the language model's part of a composite configuration stands."""
     for key in ("text_config", "thinker_config", "llm_config", "language_config"):
         if isinstance(config.get(key), dict):
-            yield from _text_configs(config[key])
-    yield config
+            return [key, *_text_path(config[key])]
+    return []
 
 
 def dataset(folder: Path, rlhf_type: str, rows: int) -> Path:

@@ -54,6 +54,7 @@ OUTCOME: dict[str, Any] = {
     "derived": {},
     "replaced": [],
     "warnings": [],
+    "limits": "",
 }
 
 
@@ -87,10 +88,15 @@ _PARSERS: dict[Any, Any] = {}
 
 
 def judge(request: dict[str, Any], home: Path) -> dict[str, Any]:
-    """Answer one request (see README.md for the fields). `home` is an empty folder of its own, which becomes the working directory."""
-    os.chdir(home)
+    """Answer one request (see README.md for the fields). `home` is an empty folder of its own; the command runs in `work` under it.
+
+    Stand-ins lie beside `work`, or the relative name of a model would find the stand-in of another.
+    """
+    work = home / "work"
+    work.mkdir()
+    os.chdir(work)
     for name, text in (request.get("files") or {}).items():
-        path = home / name
+        path = work / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     if request["route"] != "ray" and request["route"] not in ROUTES:
@@ -182,6 +188,7 @@ def judge_route(route: str, argv: list[str], request: dict[str, Any], home: Path
         result["stage"] = ""
     else:
         result["post_message"] = stand_ins.as_written(result["post_message"])
+        result["limits"] = mcore.limits(args, result["post_message"]) if megatron else ""
     return {**parsed, **result, "derived": derived(args, stand_ins) if result["post_init"] == "ok" else {}, "replaced": stand_ins.replaced}
 
 

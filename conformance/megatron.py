@@ -73,4 +73,13 @@ class _Layer:
         raise _PastTheChecks(name)
 
 
+def limits(args: Any, message: str) -> str:
+    """Why a refusal says more of this environment than of the command; empty if it does not."""
+    from mcore_bridge.model.constant import ModelType
+
+    if message.endswith("is not supported.") and hasattr(ModelType, str(args.model_type)):
+        return "mcore-bridge registers this model only beside a newer megatron-core, which needs Python 3.12"
+    return ""
+
+
 STAGES = (("model config", model_config), ("model build", model_build), ("first step", first_step))

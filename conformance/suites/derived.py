@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from alula.swift.effective import UNKNOWN
+from alula.swift.summary import summary
+
 from conformance import alula_side
 from conformance.client import Oracle
 from conformance.report import Disagreement, Report
 from conformance.suites import recorded
-
-from alula.swift.effective import UNKNOWN
-from alula.swift.summary import summary
 
 # Not a matter of flags: what stands for the caller's own files and folders here, what names this machine, what holds a file's contents
 # where alula shows the file's name.

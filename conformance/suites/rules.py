@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from alula.rules.page import page
+from alula.rules.registry import Rule, all_rules
+
 from conformance import alula_side
 from conformance.client import Oracle
 from conformance.report import Disagreement, Report
-
-from alula.rules.page import page
-from alula.rules.registry import Rule, all_rules
 
 ARGUMENT_STAGES = ("", "post_init", "yaml", "ray", "dataset")
 
@@ -79,4 +79,6 @@ def _right(rule: Rule, judged: list[tuple[alula_side.Reading, int, dict[str, Any
         if isinstance(answer, str):
             continue
         if "crash" in answer or alula_side.refused(answer):
-            yield Disagreement(f"{rule.code} {rule.slug} right", f"job {index + 1}", "accepted", alula_side.words_of(answer))
+            yield Disagreement(
+                f"{rule.code} {rule.slug} right", f"job {index + 1}", "accepted", alula_side.words_of(answer), answer.get("limits", "")
+            )
