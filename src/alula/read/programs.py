@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 _SETTING = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=", re.ASCII)
@@ -66,7 +66,7 @@ class _Options:
         return [(word, offset) for name, word, offset in self.seen if name in names]
 
 
-def _options(words: Sequence[str], at: int, short: str = "", long: Sequence[str] = (), flags: Sequence[str] | None = None) -> _Options:
+def _options(words: Sequence[str], at: int, short: str = "", long: Sequence[str] = (), flags: Collection[str] | None = None) -> _Options:
     """Over options from index `at`.
 
     `short`: letters that take a value. `long`: long options that take one; or, with `flags`, every long option takes one but those.
@@ -196,7 +196,7 @@ def _flock(words: Sequence[str]) -> Peel | None:
     return Peel(_rest(words, at)) if at < len(words) else None
 
 
-def _after_run(short: str = "", long: Sequence[str] = (), verbs: Sequence[str] = ("run",), flags: Sequence[str] | None = None) -> Callable[[Sequence[str]], Peel | None]:
+def _after_run(short: str = "", long: Sequence[str] = (), verbs: Sequence[str] = ("run",), flags: Collection[str] | None = None) -> Callable[[Sequence[str]], Peel | None]:
     """`uv run …`, `poetry run …`: options may stand before and after the verb."""
 
     def peel(words: Sequence[str]) -> Peel | None:

@@ -7,7 +7,7 @@ cannot know stays an expression (`Token.unresolved`); where it cannot know a con
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,12 +17,16 @@ from alula.run.source import Source, Token
 
 from ..programs import is_launch
 from .commands import Commands
+from .companions import find_companions
 from .expand import Field, token_of
+from .faults import FAULTS, Fault, find_faults
 from .interp import Exhausted, Leave
+from .parser import Parser
 from .state import State, Var
+from .syntax import Item
 from .text import NOWHERE, Seg, Text, Value, encode, likely, place_of, unknown
 
-__all__ = ["ShellContext", "ShellResult", "read_shell"]
+__all__ = ["FAULTS", "Fault", "ShellContext", "ShellResult", "read_shell"]
 
 MAX_BYTES = 5_000_000
 
@@ -71,18 +75,42 @@ def read_shell(source: Source, ctx: ShellContext) -> ShellResult:
     if len(source.data) > MAX_BYTES:
         raise ValueError(f"{len(source.data) / 1e6:.0f} MB is too large for a launch script (the limit is {MAX_BYTES // 1_000_000} MB)")
     text = text_of_source(source)
-    shell = _interpret(text, source, ctx, exploring=False)
-    if not any(is_launch([word.text for word in command.words]) for command in shell.commands):
-        explored = _interpret(text, source, ctx, exploring=True)
-        if any(is_launch([word.text for word in command.words]) for command in explored.commands):
-            shell = explored
-    commands = tuple(shell.commands)
+    parser = Parser(text)
+    items = parser.program()
+    shell = _interpret(items, ctx, exploring=False)
+    exploring = False
+    if not _starts_swift(shell.commands):
+        explored = _interpret(items, ctx, exploring=True)
+        if _starts_swift(explored.commands):
+            shell, exploring = explored, True
+    commands = _distinct(shell.commands)
+    findings = find_faults(source, parser, shell, exploring)
+    for companion in find_companions(parser, shell):
+        at = next((n for n, known in enumerate(commands) if known.span.file == source.name and known.span.start > companion.span.start), len(commands))
+        commands.insert(at, companion)
     unresolved: dict[object, Token] = {}
     for command in commands:
         for word in command.words:
             if word.unresolved:
                 unresolved.setdefault((word.span, word.text), word)
-    return ShellResult(commands, (), _written(shell), shell.sources, tuple(unresolved.values()))
+    return ShellResult(tuple(commands), tuple(findings), _written(shell), shell.sources, tuple(unresolved.values()))
+
+
+def _distinct(commands: Sequence[Command]) -> list[Command]:
+    """Without the commands of less likely paths that are just like one seen before."""
+    out: list[Command] = []
+    seen: set[object] = set()
+    for command in commands:
+        key = (command.span, tuple(word.text for word in command.words), tuple((name, entry.token.text) for name, entry in command.env.items()))
+        if command.maybe and key in seen:
+            continue
+        seen.add(key)
+        out.append(command)
+    return out
+
+
+def _starts_swift(commands: Sequence[Command]) -> bool:
+    return any(is_launch([word.text for word in command.words]) for command in commands)
 
 
 def text_of_source(source: Source) -> Text:
@@ -102,7 +130,7 @@ def text_of_source(source: Source) -> Text:
     return Text("\n".join(pieces), source.name, start, cuts=cuts)
 
 
-def _interpret(text: Text, source: Source, ctx: ShellContext, exploring: bool) -> Commands:
+def _interpret(items: list[Item], ctx: ShellContext, exploring: bool) -> Commands:
     environ = {
         encode(name): Var((Seg(encode(value)),), exported=True, kind="environment", how="inherited") for name, value in ctx.environ.items()
     }  # fmt: skip
@@ -110,7 +138,7 @@ def _interpret(text: Text, source: Source, ctx: ShellContext, exploring: bool) -
     state = State(environ, {}, {}, args, str(ctx.cwd))
     shell = Commands(state, exploring, ctx.script, ctx.gpus_per_node)
     try:
-        shell.scoped("shell", lambda: shell.run_items(shell.parse(text, keep=True)))
+        shell.scoped("shell", lambda: shell.run_items(items))
         shell.finish()
     except (Exhausted, Leave, RecursionError):
         pass

@@ -159,15 +159,14 @@ def read(shell: Commands, node: Simple, fields: list[Field]) -> Status:
             break
         letter = next((c for c in text[1:] if c in "adnNptui"), "")
         if letter:
-            place = text.index(letter)
-            value = text[place + 1 :] if place + 1 < len(text) else None
-            if value is None:
+            given = text[text.index(letter) + 1 :]
+            if not given:
                 at += 1
-                value = fields[at].text if at < len(fields) else ""
+                given = fields[at].text if at < len(fields) else ""
             if letter == "a":
-                array = value
+                array = given
             elif letter == "d":
-                delimiter = value[:1]
+                delimiter = given[:1]
         at += 1
     names = [item.text for item in fields[at:] if _NAME.fullmatch(item.text)]
     stream = shell.state.stdin
@@ -215,13 +214,13 @@ def mapfile(shell: Commands, node: Simple, fields: list[Field]) -> Status:
         last = text[-1]
         if last in "dnOsuCc":
             at += 1
-            value = fields[at].text if at < len(fields) else ""
+            given = fields[at].text if at < len(fields) else ""
             if last == "d":
-                delimiter = value[:1] or "\0"
-            elif last == "s" and value.isdigit():
-                skip = int(value)
-            elif last == "O" and value.isdigit():
-                origin = int(value)
+                delimiter = given[:1] or "\0"
+            elif last == "s" and given.isdigit():
+                skip = int(given)
+            elif last == "O" and given.isdigit():
+                origin = int(given)
         at += 1
     name = fields[at].text if at < len(fields) else "MAPFILE"
     value = shell.state.stdin.rest()

@@ -15,9 +15,9 @@ from .. import programs
 from .expand import Field, span_of, token_of
 from .interp import MAX_CALLS, MAX_STEPS, Exhausted, Interpreter
 from .parser import DECLARATIONS, Parser
-from .state import LIKELY, OK, UNKNOWN_OUTPUT, Element, State, Status, Stream, Var
+from .state import LIKELY, OK, UNKNOWN_OUTPUT, Element, Key, State, Status, Stream, Var
 from .syntax import ArrayLit, Assign, CmdSub, Item, ProcSub, Redir, Simple
-from .text import NOWHERE, Place, Seg, Text, Value, decode, encode, strip_newlines, text_of, unknown, variants, via
+from .text import NOWHERE, Place, Seg, Text, Value, decode, encode, place_of, strip_newlines, text_of, unknown, variants, via
 
 MAX_FILE = 1_000_000
 MAX_COMMANDS = 5000
@@ -61,6 +61,19 @@ def variable_token(name: str, var: Var) -> Token:
     return token
 
 
+def items_of(var: Var) -> dict[Key, Element]:
+    """A copy of the elements of a variable that may not be an array yet."""
+    if var.items is not None:
+        return dict(var.items)
+    return {} if var.value is None else {0: Element(var.value)}
+
+
+def _programs(found: list[Field]) -> tuple[list[Field], list[Field]]:
+    """The first words of a command that depend on the path: (those of another path, those of the likely one)."""
+    other = [Field(item.segs if not item.alts else (Seg(item.alts[0], *place_of(item.segs)),), item.place) for item in found if item.maybe != 1]
+    return other, [Field(item.segs, item.place, split=item.split) for item in found if item.maybe < 2]
+
+
 class Commands(Interpreter):
     """Runs simple commands. Reads no file but those that the script reads, and writes none: what it writes is kept in `files`."""
 
@@ -69,7 +82,6 @@ class Commands(Interpreter):
         self.script = script
         self.gpus_per_node = gpus_per_node
         self.sources: dict[str, Source] = {}
-        self.parsers: list[Parser] = []
         self.launches: list[tuple[Simple, list[Field], Command]] = []
         self.names: dict[str, str] = {}
         self.substitution: Status | None = None
@@ -111,7 +123,7 @@ class Commands(Interpreter):
             return
         name = self.target(name)
         old = self.state.lookup(name)
-        items = dict(old.items) if old.items is not None else {} if old.value is None else {0: Element(old.value)}
+        items = items_of(old)
         at: int | str | None = key
         if not old.assoc:
             at = self.index(key)
@@ -130,7 +142,7 @@ class Commands(Interpreter):
             place = node.text.place(node.value.start, node.value.end)
             new = self.elements(node.value, old.assoc)
             if node.append:
-                items = dict(old.items) if old.items is not None else {} if old.value is None else {0: Element(old.value)}
+                items = items_of(old)
                 if old.assoc:
                     items.update(new)
                 else:
@@ -176,17 +188,22 @@ class Commands(Interpreter):
         if not isinstance(first, Assign) and first.lit in DECLARATIONS:
             return self._declaration(node)
         fields: list[Field] = []
+        other: list[Field] = []
         for word in node.words:
             if isinstance(word, Assign):
                 continue
             found = self.fields(word)
-            if not fields:  # which program runs is taken from the likely path
-                found = [item for item in found if item.maybe < 2]
-                for item in found:
-                    item.maybe, item.alts = 0, ()
+            if not fields and any(item.maybe or item.alts for item in found):
+                other, found = _programs(found)
             fields.extend(found)
         if not fields:
             return self._assignments(node)
+        if other:
+            rest = [item for word in node.words[1:] if not isinstance(word, Assign) for item in self.fields(word)]
+            return self.branch(lambda: self._run(node, fields), lambda: self._run(node, [*other, *rest]))
+        return self._run(node, fields)
+
+    def _run(self, node: Simple, fields: list[Field]) -> Status:
         if node.redirs and not (len(fields) == 1 and fields[0].text == "exec"):
             return self.redirected(node.redirs, lambda: self._with_prefix(node, fields))
         if node.redirs:
@@ -253,7 +270,7 @@ class Commands(Interpreter):
 
     def environment(self) -> dict[str, Var]:
         """What a program gets."""
-        env = dict(self.state.environ)
+        env = {name: var for name, var in self.state.environ.items() if var.exported}
         for name, var in self.state.vars.items():
             if var.exported and var.set and var.items is None:
                 env[name] = var
@@ -434,12 +451,8 @@ class Commands(Interpreter):
             base.out = self.state.out
             self.state = base
 
-    def parse(self, text: Text, keep: bool = False) -> list[Item]:
-        parser = Parser(text)
-        items = parser.program()
-        if keep or (text.file and not text.segs):
-            self.parsers.append(parser)
-        return items
+    def parse(self, text: Text) -> list[Item]:
+        return Parser(text).program()
 
     # --- substitutions ---
 

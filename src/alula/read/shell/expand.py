@@ -112,7 +112,9 @@ def token_of(field: Field) -> Token:
 
 
 class Expander(Params):
-    """Expands words in `self.state`."""
+    """Expands words in `self.state`. `vanished`: (file, offset) of the words that gave no field at all."""
+
+    vanished: set[tuple[str, int]]
 
     @abstractmethod
     def substitute(self, part: CmdSub, text: Text) -> Value:
@@ -136,6 +138,8 @@ class Expander(Params):
             pieces = self.pieces(parts, word.text)
             out.extend(self.split(pieces, place))
         if len(out) != 1:
+            if not out:
+                self.vanished.add((word.text.file, word.start))
             for field in out:
                 field.split = len(out)
         return out

@@ -67,6 +67,7 @@ class Interpreter(Conditions):
         self.calls = 0
         self.escapes = 0  # ends that less likely branches met
         self.scopes: list[Scope] = []
+        self.vanished: set[tuple[str, int]] = set()
         self.locals: list[dict[str, Var | None]] = []
         self.files: dict[str, Value | None] = {}
 
@@ -288,7 +289,7 @@ class Interpreter(Conditions):
         value = self.value(node.word)
         open_word = unknown(value)
         text = text_of(likely(value))
-        sure = not soft(value)
+        sure = not (soft(value) or (self.exploring and not text))
         chosen = -1
         others: list[int] = []
         default = -1

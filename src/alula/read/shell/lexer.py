@@ -340,7 +340,8 @@ class Lexer:
                 self.i += 1
                 sub = self.until("]", False, True)
                 self._expect("]", start)
-        op, args = "", ()
+        op = ""
+        args: tuple[Word, ...] = ()
         if indirect and s.startswith(("*}", "@}"), self.i):  # ${!prefix*}
             op = "!" + s[self.i]
             self.i += 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import patterns
 from .state import UNSET, Element, State, Var
-from .syntax import Lit, Param, Word
+from .syntax import Lit, Param, Part, Word
 from .text import (
     EXPANDED, QUOTED, Place, Seg, Text, Value, computed, cut, decode, encode, likely, requote, soft, text_of, unknown, via,
 )  # fmt: skip
@@ -29,7 +29,7 @@ class Params(ABC):
     exploring: bool
 
     @abstractmethod
-    def pieces(self, parts: Sequence[Lit | Param], text: Text, assignment: bool = False) -> list[Piece]: ...  # type: ignore[override]
+    def pieces(self, parts: Sequence[Part], text: Text, assignment: bool = False) -> list[Piece]: ...
 
     @abstractmethod
     def value(self, word: Word | None, assignment: bool = False) -> Value: ...
@@ -187,9 +187,9 @@ class Params(ABC):
 
     def _unset(self, name: str, q: int, place: Place, source: str) -> Value:
         kind = "argument" if name.isdigit() else "variable"
-        return (Seg("", "", -1, -1, ((kind, name, place[0], place[1], place[2]), *place[3]), "", self.exploring and self.external(name), (), q),)
+        return (Seg("", "", -1, -1, ((kind, name, place[0], place[1], place[2]), *place[3]), "", self.exploring and self.from_outside(name), (), q),)
 
-    def external(self, name: str) -> bool:
+    def from_outside(self, name: str) -> bool:
         """True for what only the caller of the script could set."""
         return name.isdigit() and not self.state.function or (not name.isdigit() and name not in self.state.vars)
 
@@ -226,17 +226,17 @@ class Params(ABC):
         result = via(self._argument(arg, text, q), "default", name, place, q)
         if op[-1] == "=" and _ASSIGNABLE.fullmatch(name):
             self.assign(name, None, requote(result, QUOTED))
-        if self.exploring and self.external(name):
+        if self.exploring and self.from_outside(name):
             for seg in result:
                 seg.soft = True
-        return result or (Seg("", *place, q=q, soft=self.exploring and self.external(name)),)
+        return result or (Seg("", *place, q=q, soft=self.exploring and self.from_outside(name)),)
 
     def _argument(self, arg: Word, text: Text, q: int) -> Value:
         """The word of `${x:-word}`: outside quotes its unquoted parts are split as the result of an expansion is."""
         from .expand import Break
 
         out: list[Seg] = []
-        for piece in self.pieces(arg.parts, text):  # type: ignore[arg-type]
+        for piece in self.pieces(arg.parts, text):
             if isinstance(piece, Break):
                 out.append(Seg(" ", q=q))
             else:
@@ -271,7 +271,7 @@ class Params(ABC):
         from .expand import Break
 
         out: list[Piece] = []
-        for piece in self.pieces(word.parts, text):  # type: ignore[arg-type]
+        for piece in self.pieces(word.parts, text):
             if isinstance(piece, Break):
                 out.append(piece)
                 continue

@@ -7,6 +7,7 @@ counts as a character, a block that never ends loses its first line.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from .lexer import HOLE, Lexer
 from .syntax import (
@@ -56,11 +57,12 @@ class Parser(Lexer):
     # --- blanks and line ends ---
 
     def blank(self) -> None:
-        match = _BLANKS.match(self.s, self.i, self.n)
-        if match:
-            self.i = match.end()
-        if self.i < self.n and self.s[self.i] == "\\" and self.i + 1 == self.n:
-            self.i = self.n
+        if self.i < self.n and self.s[self.i] in " \t\\":
+            match = _BLANKS.match(self.s, self.i, self.n)
+            if match:
+                self.i = match.end()
+            if self.i + 1 == self.n and self.s[self.i] == "\\":
+                self.i = self.n
 
     def comment(self) -> None:
         end = self.s.find("\n", self.i, self.n)
@@ -133,7 +135,9 @@ class Parser(Lexer):
         items: list[Item] = []
         while True:
             start = self.i
-            pending, depth, counts = list(self._pending), self.depth, (len(self.simples), len(self.comments), len(self.heredocs), len(self.errors))
+            pending, depth = list(self._pending), self.depth
+            notes: tuple[list[Any], ...] = (self.simples, self.comments, self.heredocs, self.holes, self.errors)
+            counts = [len(found) for found in notes]
             try:
                 self.newlines()
                 if self.i >= self.n:
@@ -144,7 +148,7 @@ class Parser(Lexer):
                 if isinstance(error, RecursionError):
                     error = ShellSyntaxError(self.i, "block", "nested too deeply")
                 self.depth, self._pending = depth, pending
-                for found, count in zip((self.simples, self.comments, self.heredocs, self.errors), counts, strict=True):
+                for found, count in zip(notes, counts, strict=True):
                     del found[count:]
                 if len(self.errors) > 50:
                     break

@@ -222,8 +222,8 @@ def join_vars(a: Var, b: Var) -> Var:
         mine = {0: Element(a.value)}
     if a.assoc or b.assoc:
         for key, item in other.items():
-            known = mine.get(key)
-            mine[key] = Element(join_values(known.value, item.value) or (), known.maybe) if known else Element(item.value, 2)
+            earlier = mine.get(key)
+            mine[key] = Element(join_values(earlier.value, item.value) or (), earlier.maybe) if earlier else Element(item.value, 2)
         return Var(None, mine, a.exported, True)
     elements = list(other.values()) if b.items is not None or b.value is None else [Element(b.value)]
     return Var(None, dict(enumerate(join_elements(list(mine.values()), elements))), a.exported or b.exported)
