@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from alula.read.dataset import form_of, read_dataset
-from alula.read.plugin import MAX_BYTES, read_plugin
 from alula.run.dataset import DatasetSample, Row
 from alula.run.finding import Finding, Fix
 from alula.run.plugin import Plugin, PluginClass, Registration
@@ -282,8 +281,15 @@ def rows_checks(whole: RunCheck, *flags: str) -> Iterator[RowsCheck]:
 def add_source(whole: RunCheck, source: Source) -> None:
     """Keep a text that a rule read, so that findings in it can be shown with their lines. Readers make `Run.sources` a dict."""
     sources = whole.run.sources
-    if isinstance(sources, dict):
-        sources.setdefault(source.name, source)
+    if isinstance(sources, dict) and source.name not in sources:
+        sources[source.name] = source
+        _added(whole).add(source.name)
+
+
+def _added(whole: RunCheck) -> set[str]:
+    """Names of the sources that were not given to `check` but read because the run names them."""
+    found: set[str] = whole.once("added sources", set)
+    return found
 
 
 # --- plugins ---
@@ -372,8 +378,13 @@ def loose_plugins(whole: RunCheck) -> dict[str, Plugin]:
     """Plugin files that were given to `check` themselves, by name."""
 
     def make() -> dict[str, Plugin]:
-        return {name: read_plugin(source) for name, source in list(whole.run.sources.items()) if name.endswith(".py")}
+        from alula.read.plugin import read_plugin
 
+        return {name: read_plugin(source) for name, source in list(whole.run.sources.items()) if name in given}
+
+    given = {name for name in whole.run.sources if name.endswith(".py")} - _added(whole)
+    if not given:
+        return {}
     found: dict[str, Plugin] = whole.once("plugins", make)
     return found
 
@@ -382,6 +393,8 @@ def _plugin(whole: RunCheck, path: Path, name: str) -> Plugin | None:
     """A plugin on disk; its text is kept, so that findings can be shown in it."""
 
     def make() -> Plugin | None:
+        from alula.read.plugin import MAX_BYTES, read_plugin
+
         given = next((plugin for known, plugin in loose_plugins(whole).items() if _same_file(whole.run.sources.get(known), path)), None)
         if given is not None:
             return given
