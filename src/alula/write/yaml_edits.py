@@ -16,7 +16,7 @@ from .shell_edits import NotEditable
 if TYPE_CHECKING:
     from alula.read.yaml import Entry, Node
 
-_PLAIN = re.compile(r"(?!---|\.\.\.)[\w/.-][\w/.+@%=:-]*(?<!:)(?: [\w/.+@%=-][\w/.+@%=:-]*(?<!:))*")
+_PLAIN = re.compile(r"(?!---|\.\.\.|-(?: |$))[\w/.-][\w/.+@%=:-]*(?<!:)(?: [\w/.+@%=-][\w/.+@%=:-]*(?<!:))*")
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][-+]?\d+)?", re.ASCII)
 # What YAML 1.1 may read as octal, hexadecimal, sexagesimal, a date or a number with underscores.
 _NUMBERLIKE = re.compile(r"[-+.]?\d[\d_:.xXa-fA-FobTtZ +-]*")
@@ -96,7 +96,7 @@ def insert_yaml_key(source: Source, near: Span, name: str, value: str) -> Edit:
     else:
         shown = f"{yaml_scalar(name)}: {yaml_scalar(value)}"
     end = _end(data, step.entry)
-    line = data.rfind(b"\n", 0, key.start) + 1
+    line = _line_start(data, key.start)
     before = data[line : key.start]
     newline = data.find(b"\n", end)
     ending = "\r\n" if newline > 0 and data[newline - 1 : newline] == b"\r" else "\n"
@@ -183,6 +183,11 @@ def _is_json(source: Source) -> bool:
     return source.name.endswith(".json")
 
 
+def _line_start(data: bytes, at: int) -> int:
+    newline = data.rfind(b"\n", 0, at)
+    return newline + 1 if newline != -1 else 3 if data.startswith(b"\xef\xbb\xbf") else 0
+
+
 def _end(data: bytes, entry: Entry) -> int:
     """Where an entry's last visible character ends, its trailing comment left out."""
     alias = _ALIAS.match(data, entry.key.span.end)
@@ -211,7 +216,7 @@ def _removal(source: Source, step: _Step) -> tuple[int, int]:
     at = next(number for number, sibling in enumerate(siblings) if sibling is entry)
     if _is_flow(data, step.mapping):
         return (start, siblings[at + 1].key.span.start) if at + 1 < len(siblings) else (_end(data, siblings[at - 1]), end)
-    line = data.rfind(b"\n", 0, start) + 1
+    line = _line_start(data, start)
     before = data[line:start]
     if before.strip(b" -"):
         raise NotEditable("the mapping is not laid out in lines")
