@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
@@ -501,15 +502,21 @@ def json_flags(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/megatron/arguments/megatron_args.py:MegatronArguments.__post_init__
     """
-    text = token_text(c.v.token("mrl_dims"))
-    if text is None or not c.v.written("mrl_dims") or os.path.exists(os.path.join(c.whole.cwd, text)):
-        return
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return  # ms-swift tries to repair it; what comes out cannot be said
-    if not isinstance(value, dict):
-        yield on_ray(c.finding("--mrl_dims must be a JSON object of dimension to weight, not {kind}", "mrl_dims", kind=type(value).__name__, fix='--mrl_dims \'{"64": 1.0}\''), c)
+    for name in ("megatron_extra_kwargs", "mrl_dims", "vit_gradient_checkpointing_kwargs"):
+        text = token_text(c.v.token(name))
+        if text is None or not c.v.written(name) or os.path.exists(os.path.join(c.whole.cwd, text)):
+            continue
+        try:
+            kind = type(json.loads(text)).__name__
+        except ValueError:
+            if "{" in text:
+                continue  # ms-swift tries to repair it; what comes out cannot be said
+            kind = "no JSON"
+        if kind == "dict":
+            continue
+        example = '{"64": 1.0}' if name == "mrl_dims" else '{"key": value}'
+        finding = on_ray(c.finding("--{name} must be a JSON object; this is {kind}", name, name=name, kind=kind, fix=f"--{name} '{example}'"), c)
+        yield replace(finding, consequence="wrong") if kind != "no JSON" and name != "mrl_dims" else finding
 
 
 @rule("MEG017", "mtp-shared-without-layers", consequence="wrong", routes=ROUTES, since="4.2")

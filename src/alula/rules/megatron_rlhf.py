@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from alula.run.finding import Finding
-from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
@@ -174,86 +173,3 @@ def virtual(c: JobCheck) -> Iterator[Finding]:
         who = "GKD on Ray"
     if who is not None:
         yield c.finding("{who} does not support virtual pipeline stages ({virtual} here)", at, flags=["rlhf_type"], who=who, virtual=s.virtual, fix=c.drop_flag(at))
-
-
-@rule("MEG406", "megatron-grpo-truncation", routes=RLHF, since="3.11")
-def truncation(c: JobCheck) -> Iterator[Finding]:
-    """A way to shorten prompts that Megatron GRPO does not take.
-
-    Prompts are cut on the left, or rows that are too long are dropped and replaced.
-
-    In the log: `` ValueError: GRPO requires `truncation_strategy 'left' or 'delete'` ``
-
-    Wrong:
-    ```sh
-    NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --reward_funcs accuracy --vllm_mode colocate --global_batch_size 64 --truncation_strategy right
-    ```
-
-    Right:
-    ```sh
-    NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --reward_funcs accuracy --vllm_mode colocate --global_batch_size 64 --truncation_strategy delete
-    ```
-
-    Source: swift/megatron/arguments/megatron_args.py:RLHFMegatronArgumentsMixin._init_grpo
-    """
-    way = c.v.get("truncation_strategy")
-    if c.v.rlhf_type == "grpo" and isinstance(way, str) and way not in ("left", "delete"):
-        yield c.finding("--truncation_strategy {way}: GRPO takes left or delete", "truncation_strategy", flags=["rlhf_type"], way=way, fix=c.set_flag("truncation_strategy", "left"))
-
-
-@rule("MEG407", "real-loss-micro-batch", routes=RLHF, since="4.2")
-def real_loss(c: JobCheck) -> Iterator[Finding]:
-    """The REAL loss with groups that are cut by micro-batches.
-
-    It compares the completions of one prompt within a micro-batch, so that the micro-batch must hold whole groups.
-
-    In the log: `AssertionError: "REAL loss requires that the training micro_batch_size (1) is a multiple of num_generations (8).`
-
-    Wrong:
-    ```sh
-    NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --reward_funcs accuracy --vllm_mode colocate --global_batch_size 64 --loss_type real
-    ```
-
-    Right:
-    ```sh
-    NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --reward_funcs accuracy --vllm_mode colocate --global_batch_size 64 --loss_type dapo
-    ```
-
-    Source: swift/megatron/arguments/megatron_args.py:RLHFMegatronArgumentsMixin._init_grpo
-    """
-    micro, group = whole(c.v.get("micro_batch_size")), whole(c.v.get("num_generations"))
-    if c.v.rlhf_type != "grpo" or c.v.get("loss_type") != "real" or micro is None or not group or micro % group == 0:
-        return
-    yield c.finding(
-        "--loss_type real needs micro_batch_size {micro} to be a multiple of num_generations {group}", "loss_type", flags=["micro_batch_size", "num_generations"],
-        micro=micro, group=group, fix=f"--micro_batch_size {group}, or --num_generations one of: {names(divisors(micro, 2)) or micro}",
-    )  # fmt: skip
-
-
-@rule("MEG408", "soft-overlong-cache", routes=RLHF, since="3.11")
-def soft_overlong(c: JobCheck) -> Iterator[Finding]:
-    """The soft_overlong reward without the length of its penalty.
-
-    Completions are punished over the last `--soft_cache_length` tokens before `--soft_max_length` (by default max_completion_length).
-
-    In the log: `AssertionError: The soft_cache_length must be set when using soft overlong rewards.`
-
-    Wrong:
-    ```sh
-    NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --reward_funcs accuracy soft_overlong --vllm_mode colocate --global_batch_size 64
-    ```
-
-    Right:
-    ```sh
-    NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --reward_funcs accuracy soft_overlong --soft_cache_length 128 --vllm_mode colocate --global_batch_size 64
-    ```
-
-    Source: swift/megatron/arguments/megatron_args.py:RLHFMegatronArgumentsMixin._init_grpo
-    """
-    rewards = c.v.get("reward_funcs")
-    if c.v.rlhf_type == "grpo" and isinstance(rewards, tuple) and "soft_overlong" in rewards and c.v.absent("soft_cache_length"):
-        length = whole(c.v.get("max_completion_length"))
-        yield c.finding(
-            "reward soft_overlong needs --soft_cache_length (tokens, below max_completion_length {length})", "reward_funcs", flags=["soft_cache_length"], length=length or "",
-            fix=c.set_flag("soft_cache_length", str(max((length or 512) // 4, 1))),
-        )  # fmt: skip
