@@ -82,7 +82,7 @@ def test_registries_equal_the_live_ones() -> None:
         assert list(have.ids) == model["ids"], name
         if model["megatron"] is not None and not have.megatron_conditional:
             assert have.megatron == model["megatron"], name
-    assert {name for name, model in tables.models.items() if model.megatron_conditional} == {"deepseek_v41", "nemotron_h"}
+    assert {name for name, model in tables.models.items() if model.megatron_conditional} == {"deepseek_v41", "nemotron_h", "qwen4_exp"}
 
 
 # The reader of dataclasses against dataclasses themselves.

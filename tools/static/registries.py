@@ -206,7 +206,7 @@ def _compared(modules: Sequence[Module], part: str) -> list[str]:
 def _megatron_types(tree: Tree, modules: Sequence[Module], bridge: Tree | None) -> dict[str, bool]:
     """ms-swift model types with a Megatron mapping: `register_megatron_model` up to 4.0, mcore-bridge's own registry since.
 
-    The value says that the registration stands under an `if`: it needs something that only some versions of megatron-core have.
+    The value says that its only registration stands under an `if`: it needs a newer megatron-core or a setting of the bridge.
     """
     out: dict[str, bool] = {}
     for module, call in _calls(modules, "register_megatron_model"):
@@ -218,5 +218,6 @@ def _megatron_types(tree: Tree, modules: Sequence[Module], bridge: Tree | None) 
         for module, call in _calls([bridge.module_of(path) for path in bridge.files("mcore_bridge/")], "register_model"):
             if call.args and isinstance(call.args[0], ast.Call):
                 plain = any(isinstance(statement, ast.Expr) and statement.value is call for statement in module.tree.body)
-                out.update(dict.fromkeys(_Constructor(bridge, module, call.args[0]).get("model_types"), not plain))
+                for model_type in _Constructor(bridge, module, call.args[0]).get("model_types"):
+                    out[model_type] = not plain and model_type not in out  # two conditional ones are the branches of one choice
     return out
