@@ -299,7 +299,7 @@ def media_limits(c: JobCheck) -> dict[str, int]:
     """`vllm_limit_mm_per_prompt` as numbers; empty where it is not given or not plain JSON."""
     import json
 
-    text = c.v.get("vllm_limit_mm_per_prompt")
+    text = given(c.v, "vllm_limit_mm_per_prompt")
     if not isinstance(text, str):
         return {}
     try:

@@ -404,11 +404,11 @@ def vllm_not_json(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/rlhf_trainers/args_mixin.py:VllmArguments.__post_init__
     """
-    flags = ("vllm_limit_mm_per_prompt", "vllm_engine_kwargs", "vllm_speculative_config")
+    flags: tuple[str, ...] = ("vllm_limit_mm_per_prompt", "vllm_engine_kwargs", "vllm_speculative_config")
     if c.v.megatron:
         flags = flags[:2] if kind(c) == "grpo" else flags[1:2] if kind(c) == "gkd" else ()
     for flag in flags:
-        value = c.v.get(flag)
+        value = given(c.v, flag)
         if not isinstance(value, str) or c.job.ray is not None:
             continue
         if json_value(c, value)[0] == "broken":

@@ -312,7 +312,7 @@ def teacher_deepspeed_unknown(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/rlhf_args.py:RLHFArguments._init_teacher_deepspeed
     """
-    value = c.v.get("teacher_deepspeed")
+    value = given(c.v, "teacher_deepspeed")
     if not isinstance(value, str) or not value or value in DEEPSPEED_PRESETS or json_value(c, value)[0] != "broken":
         return
     close = closest(value, DEEPSPEED_PRESETS, 0.5)
