@@ -53,6 +53,9 @@ def several_loss_types(c: JobCheck) -> Iterator[Finding]:
 def loss_weights_mismatch(c: JobCheck) -> Iterator[Finding]:
     """`loss_weights` without DPO, or not one weight per loss type.
 
+    A weight belongs to each of DPO's mixed losses, in their order. No other algorithm mixes losses, and ms-swift refuses weights there as soon as a
+    `loss_type` is given too.
+
     In the log: `ValueError: Length of loss_weights list ([0.8, 0.2, 1.0]) must match number of loss types (['sigmoid', 'sft']).`
 
     Wrong:
@@ -408,6 +411,8 @@ def ppo_needs_one_reward_model(c: JobCheck) -> Iterator[Finding]:
 def ppo_ignores_max_steps(c: JobCheck) -> Iterator[Finding]:
     """`max_steps` with PPO, which counts epochs only.
 
+    PPO plans its updates from the number of rows and `num_train_epochs` and never asks for `max_steps`.
+
     In the log: nothing; the run goes on for num_train_epochs
 
     Wrong:
@@ -432,6 +437,8 @@ def ppo_ignores_max_steps(c: JobCheck) -> Iterator[Finding]:
 @rule("ALG013", "completion-length-shadowed", severity="warning", consequence="wrong", routes=("swift rlhf",))
 def completion_length_shadowed(c: JobCheck) -> Iterator[Finding]:
     """`response_length` or `max_new_tokens` beside another `max_completion_length`: the older names win.
+
+    ms-swift keeps three names for one length and takes the first that is set: `response_length`, `max_new_tokens`, `max_completion_length`.
 
     In the log: nothing
 

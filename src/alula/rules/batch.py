@@ -107,6 +107,9 @@ def generations_do_not_divide(c: JobCheck) -> Iterator[Finding]:
 def generation_batch_not_a_multiple(c: JobCheck) -> Iterator[Finding]:
     """`generation_batch_size` is no multiple of what the ranks train on in one step.
 
+    A rollout feeds a whole number of steps: `generation_batch_size` must be a multiple of `per_device_train_batch_size × processes` (Megatron:
+    `global_batch_size`).
+
     In the log: `ValueError: generation_batch_size (20) must be divisible by the global batch size (8).`
 
     Wrong:
@@ -171,6 +174,8 @@ def generation_sizes_disagree(c: JobCheck) -> Iterator[Finding]:
 @rule("BAT004", "no-steps-per-generation", routes=RLHF, since="4.0")
 def no_steps_per_generation(c: JobCheck) -> Iterator[Finding]:
     """`steps_per_generation` (or the accumulation it follows) below 1.
+
+    A rollout feeds at least one step. Where `steps_per_generation` is not given it is `gradient_accumulation_steps`, so 0 there ends here too.
 
     In the log: `ValueError: steps_per_generation must be > 0, got 0.`
 
@@ -289,6 +294,8 @@ def exact_rows(c: JobCheck) -> bool:
 @rule("BAT009", "too-few-evaluation-rows", consequence="wrong", routes=("swift rlhf",), since="4.0")
 def too_few_evaluation_rows(c: JobCheck) -> Iterator[Finding]:
     """The validation data does not fill one evaluation batch of GRPO.
+
+    GRPO evaluates `per_device_eval_batch_size × processes / num_generations_eval` prompts at a time and wants at least one full batch of them.
 
     In the log: `AssertionError: eval_dataset size 2 is smaller than total_eval_batch_size 8.`
 

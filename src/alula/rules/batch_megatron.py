@@ -63,6 +63,8 @@ def global_batch_not_divisible(c: JobCheck) -> Iterator[Finding]:
 def empty_micro_batch(c: JobCheck) -> Iterator[Finding]:
     """`micro_batch_size` of 0.
 
+    Batches are counted in micro-batches, and the checks divide by their size.
+
     In the log: `ZeroDivisionError: integer modulo by zero`
 
     Wrong:
@@ -142,6 +144,8 @@ def rollout_prompts_not_aligned(c: JobCheck) -> Iterator[Finding]:
 def megatron_no_generation(c: JobCheck) -> Iterator[Finding]:
     """`num_generations` of 0 or less on Megatron, where the batch check divides by it.
 
+    The parser takes any number; the check that spreads prompts over ranks divides by it.
+
     In the log: `ZeroDivisionError: integer division or modulo by zero`
 
     Wrong:
@@ -166,6 +170,8 @@ def megatron_no_generation(c: JobCheck) -> Iterator[Finding]:
 def megatron_one_generation(c: JobCheck) -> Iterator[Finding]:
     """Megatron GRPO with one completion a prompt and no teacher: accepted, but a group of one has no advantage.
 
+    The advantage of a completion is its distance from the group's mean, which is the completion itself. `swift rlhf` refuses this; Megatron does not.
+
     In the log: `reward_std: 0.0`, grad_norm near 0
 
     Wrong:
@@ -189,6 +195,8 @@ def megatron_one_generation(c: JobCheck) -> Iterator[Finding]:
 @rule("BAT106", "real-loss-splits-groups", routes=("megatron rlhf",), since="4.1")
 def real_loss_splits_groups(c: JobCheck) -> Iterator[Finding]:
     """Megatron's `loss_type real` needs whole groups in a micro-batch.
+
+    The loss compares the good and bad completions of one prompt, which must therefore lie in one micro-batch.
 
     In the log: `AssertionError: "REAL loss requires that the training micro_batch_size (1) is a multiple of num_generations (8).`
 

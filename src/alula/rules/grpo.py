@@ -128,6 +128,8 @@ def one_generation(c: JobCheck) -> Iterator[Finding]:
 def no_generation(c: JobCheck) -> Iterator[Finding]:
     """`num_generations` of 0 or less.
 
+    The parser takes any number, and only numbers above 1 are checked against the batch. The sampler then divides by it.
+
     In the log: `ZeroDivisionError: integer division or modulo by zero`, once the trainer is built
 
     Wrong:
@@ -151,6 +153,9 @@ def no_generation(c: JobCheck) -> Iterator[Finding]:
 @rule("ALG106", "liger-exclusions", routes=("swift rlhf",), since="4.0")
 def liger_exclusions(c: JobCheck) -> Iterator[Finding]:
     """Liger's fused GRPO loss beside an option that it does not implement.
+
+    The fused loss computes GRPO's plain objective chunk by chunk and has no room for two-sided clipping, entropy masks, packed rows, sequence parallelism
+    or other advantage estimators. Give up one of the two.
 
     In the log: `ValueError: Liger loss does not support padding free yet.` (or the like)
 
@@ -312,6 +317,8 @@ def best_model_by_loss(c: JobCheck) -> Iterator[Finding]:
 @rule("ALG110", "no-iteration", consequence="wrong", routes=("swift rlhf",))
 def no_iteration(c: JobCheck) -> Iterator[Finding]:
     """`num_iterations` below 1: a rollout would never be trained on.
+
+    `num_iterations` is how often each rollout is gone through; 1 is plain GRPO. Nothing checks it.
 
     In the log: `ZeroDivisionError: integer modulo by zero`
 

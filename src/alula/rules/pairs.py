@@ -140,6 +140,8 @@ def _shared(run: RunCheck, pair: Pair) -> Iterator[Finding]:
 def server_hears_only_itself(run: RunCheck) -> Iterator[Finding]:
     """A server bound to the loopback address, and a trainer that comes from elsewhere.
 
+    `--host` of a server is the address it listens on, 0.0.0.0 (all) by default. With 127.0.0.1 it answers only programs of its own machine.
+
     In the log: `ConnectionError: Servers not reachable after 240.0s`
 
     Wrong:
@@ -367,6 +369,8 @@ def _runs_here(run: RunCheck, view: View) -> bool:
 @rule("PRS008", "server-not-used", severity="warning", consequence="waste", scope="run", since="3.11")
 def server_not_used(run: RunCheck) -> Iterator[Finding]:
     """A rollout server that no trainer of the run talks to.
+
+    It was started, takes GPUs, and nothing asks it for completions: the trainers generate otherwise, or look for another address.
 
     In the log: nothing; its GPUs stay idle
 

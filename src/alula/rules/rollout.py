@@ -21,6 +21,8 @@ DAY = 86400.0
 def vllm_mode_without_vllm(c: JobCheck) -> Iterator[Finding]:
     """`vllm_mode` without `use_vllm true`.
 
+    The two flags belong together: one says whether vLLM generates, the other where it runs.
+
     In the log: `ValueError: vllm_mode is not supported when use_vllm is false`
 
     Wrong:
@@ -72,6 +74,8 @@ def vllm_without_mode(c: JobCheck) -> Iterator[Finding]:
 @rule("ROL003", "server-mode-without-address", routes=RLHF)
 def server_mode_without_address(c: JobCheck) -> Iterator[Finding]:
     """Server mode without the server's address.
+
+    The trainer does not look for a server; it is told one or several by host and port, or by URL.
 
     In the log: a bare `AssertionError` in `_init_rollout`; on Megatron `TypeError: object of type 'NoneType' has no len()`
 
@@ -266,6 +270,8 @@ def vllm_tensor_parallel_does_not_divide(c: JobCheck) -> Iterator[Finding]:
 def reasoning_parser_in_training(c: JobCheck) -> Iterator[Finding]:
     """`vllm_reasoning_parser` in GRPO: rewards need the whole completion, thoughts included.
 
+    A reasoning parser splits the thoughts off. Training needs every token that was sampled, in order.
+
     In the log: `ValueError: vllm_reasoning_parser is not supported for GRPO Training, please unset it.`
 
     Wrong:
@@ -360,6 +366,8 @@ def vllm_length_too_short(c: JobCheck) -> Iterator[Finding]:
 @rule("ROL012", "memory-share-out-of-range", consequence="wrong", routes=(*RLHF, "swift rollout"))
 def memory_share_out_of_range(c: JobCheck) -> Iterator[Finding]:
     """`vllm_gpu_memory_utilization` is a share of the card's memory: above 0, at most 1.
+
+    It is a share, not a percentage or a number of gigabytes. In colocate the trainer needs the rest of the card.
 
     In the log: `ValueError: GPU memory utilization must be less than 1.0`
 

@@ -176,6 +176,8 @@ def quantised_weights_to_vllm(c: JobCheck) -> Iterator[Finding]:
 def lora_engine_without_lora(c: JobCheck) -> Iterator[Finding]:
     """`vllm_enable_lora` while the whole model is trained.
 
+    The flag makes the engine load adapters so that only the adapter travels. Full training has none.
+
     In the log: nothing
 
     Wrong:
@@ -251,6 +253,8 @@ def importance_sampling_without_vllm(c: JobCheck) -> Iterator[Finding]:
 @rule("ROL028", "more-media-than-allowed", consequence="wrong", routes=(*RLHF, "swift rollout"), since="4.0")
 def more_media_than_allowed(c: JobCheck) -> Iterator[Finding]:
     """Rows hold more images, videos or audios than `vllm_limit_mm_per_prompt` lets through.
+
+    The engine reserves memory for that many media a prompt and refuses requests with more. The rows that were looked at hold more.
 
     In the log: `ValueError: At most 2 image(s) may be provided in one prompt.`
 

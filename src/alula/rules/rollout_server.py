@@ -21,6 +21,8 @@ ENCODE_TASKS = ("embedding", "seq_cls", "reranker", "generative_reranker")
 def rollout_without_model(c: JobCheck) -> Iterator[Finding]:
     """A rollout server without a model.
 
+    The server loads it at the start, before the first weights of the trainer arrive; its tokenizer and template come from it too.
+
     In the log: `ValueError: Please set --model <model_id_or_path>, model: None`
 
     Wrong:
@@ -42,6 +44,8 @@ def rollout_without_model(c: JobCheck) -> Iterator[Finding]:
 @rule("ROL102", "rollout-pipeline-parallel", routes=SERVER)
 def rollout_pipeline_parallel(c: JobCheck) -> Iterator[Finding]:
     """Pipeline parallelism in a rollout server.
+
+    Weights are handed out to tensor and data parallel ranks only.
 
     In the log: `ValueError: RolloutArguments does not support pipeline parallelism …`
 
@@ -66,6 +70,8 @@ def rollout_pipeline_parallel(c: JobCheck) -> Iterator[Finding]:
 @rule("ROL103", "rollout-reasoning-parser", routes=SERVER)
 def rollout_reasoning_parser(c: JobCheck) -> Iterator[Finding]:
     """A reasoning parser in a rollout server: rewards need the whole completion.
+
+    A reasoning parser splits the thoughts off. Training needs every token that was sampled, in order.
 
     In the log: `ValueError: vllm_reasoning_parser is not supported for Rollout, please unset it.`
 
@@ -116,6 +122,8 @@ def scheduler_needs_async_engine(c: JobCheck) -> Iterator[Finding]:
 def rollout_needs_more_devices(c: JobCheck) -> Iterator[Finding]:
     """Fewer visible devices than tensor × data parallel size.
 
+    The server takes that many devices from the visible ones; it does not share one device between ranks.
+
     In the log: `ValueError: Error: local_device_count (1) must be greater than or equal to the product of vllm_data_parallel_size (1) and …`
 
     Wrong:
@@ -155,6 +163,8 @@ def needed_devices(c: JobCheck) -> int | None:
 @rule("ROL106", "rollout-idle-devices", severity="warning", consequence="waste", routes=SERVER)
 def rollout_idle_devices(c: JobCheck) -> Iterator[Finding]:
     """More visible devices than the server takes: the rest stays idle.
+
+    A server uses the first tensor × data parallel size of its devices. Data parallel ranks are the simplest way to use the rest.
 
     In the log: `local_device_count (4) is greater than required_device_count (1). Only the first 1 devices will be utilized for rollout.`
 
@@ -211,6 +221,8 @@ def context_manager_removed(c: JobCheck) -> Iterator[Finding]:
 def encoder_needs_async_engine(c: JobCheck) -> Iterator[Finding]:
     """A model without text generation as rollout server.
 
+    Classifiers and embedding models run on vLLM's encode path, which the synchronous engine does not have.
+
     In the log: `ValueError: task_type=seq_cls requires vllm_use_async_engine=True.`
 
     Wrong:
@@ -263,6 +275,8 @@ def rollout_backend_is_vllm(c: JobCheck) -> Iterator[Finding]:
 @rule("ROL110", "vllm-heads-not-divisible", consequence="wrong", routes=(*RLHF, "swift rollout"), since="4.0")
 def vllm_heads_not_divisible(c: JobCheck) -> Iterator[Finding]:
     """The model's attention heads do not split over the engine's tensor parallel size.
+
+    vLLM cuts attention by heads: their number must be a multiple of the tensor parallel size. Data parallelism has no such limit.
 
     In the log: `ValueError: Total number of attention heads (28) must be divisible by tensor parallel size (8).`
 
@@ -326,7 +340,7 @@ def vllm_length_beyond_model(c: JobCheck) -> Iterator[Finding]:
     if length is None or not runs_engine(c) or c.shape is None or not c.shape.max_positions or length <= c.shape.max_positions:
         return
     stretched = ("rope_scaling", "vllm_engine_kwargs", "model_kwargs", "max_model_len")
-    if any(c.v.get(name) is not None for name in stretched) or "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in c.job.env:
+    if any(given(c.v, name) is not None for name in stretched) or "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in c.job.env:
         return
     template = "--vllm_max_model_len {length} is beyond the {positions} positions of {model}; lower it, or stretch the positions (--rope_scaling yarn)"
     yield c.finding(
@@ -389,6 +403,8 @@ def lora_engine_on_experts(c: JobCheck) -> Iterator[Finding]:
 @rule("ROL114", "vllm-not-json", routes=("swift rlhf", "megatron rlhf", "swift rollout", "swift infer", "swift deploy"), since="4.0")
 def vllm_not_json(c: JobCheck) -> Iterator[Finding]:
     """A vLLM flag that takes JSON and gets something else.
+
+    Each of these flags is read as JSON, or as the path of a JSON file. In the shell the braces need single quotes around them.
 
     In the log: `json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)`
 

@@ -17,6 +17,8 @@ from .values import closest, json_value
 def two_teachers(c: JobCheck) -> Iterator[Finding]:
     """A local teacher and a teacher server at once.
 
+    Log-probabilities come either from a model that the trainer loads, or from a server. ms-swift does not choose.
+
     In the log: `ValueError: setting both teacher_model and teacher_model_server is not supported.`
 
     Wrong:
@@ -115,6 +117,8 @@ def teacher_servers_unreadable(c: JobCheck) -> Iterator[Finding]:
 @rule("TEA003", "teacher-url-without-scheme", consequence="wrong", routes=RLHF, since="4.0")
 def teacher_url_without_scheme(c: JobCheck) -> Iterator[Finding]:
     """A teacher's address without `http://`.
+
+    The address is taken apart as a URL; without a scheme no host is found in it.
 
     In the log: `ConnectionError: Servers not reachable after 240.0s`
 
@@ -297,6 +301,9 @@ DEEPSPEED_PRESETS = ("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3
 @rule("TEA017", "teacher-deepspeed-unknown", routes=("swift rlhf",), since="4.0")
 def teacher_deepspeed_unknown(c: JobCheck) -> Iterator[Finding]:
     """`teacher_deepspeed` is neither a preset nor JSON nor a file.
+
+    Presets: zero0, zero1, zero2, zero3, zero2_offload, zero3_offload. Anything else must be a JSON file or JSON itself. It is read whatever the
+    `rlhf_type`.
 
     In the log: `json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)`
 

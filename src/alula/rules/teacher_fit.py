@@ -57,6 +57,8 @@ def teacher_not_used(c: JobCheck) -> Iterator[Finding]:
 def teacher_deepspeed_without_deepspeed(c: JobCheck) -> Iterator[Finding]:
     """`teacher_deepspeed` while the student runs without DeepSpeed: the teacher is then held whole on every GPU.
 
+    The teacher's own DeepSpeed configuration is applied only where the trainer runs under DeepSpeed at all.
+
     In the log: nothing
 
     Wrong:
@@ -157,6 +159,8 @@ def gkd_generates_without_vllm(c: JobCheck) -> Iterator[Finding]:
 def gkd_on_policy_without_vllm(c: JobCheck) -> Iterator[Finding]:
     """Megatron GKD with `lmbda` above 0 and no vLLM: it trains on the data's answers instead.
 
+    Megatron's GKD generates with vLLM or not at all. Asked for on-policy steps without it, it warns once and goes on off-policy.
+
     In the log: `On-policy mode triggered but use_vllm=False. …`
 
     Wrong:
@@ -217,6 +221,8 @@ def self_distillation_of_nothing(c: JobCheck) -> Iterator[Finding]:
 def tags_without_several_teachers(c: JobCheck) -> Iterator[Finding]:
     """`teacher_tag_key` with at most one teacher: there is nothing to choose.
 
+    The key names the column by which rows are routed to one of several teacher servers. A single teacher gets every row.
+
     In the log: nothing
 
     Wrong:
@@ -249,7 +255,7 @@ def sample_without_teacher(c: JobCheck) -> Iterator[Finding]:
 
     Wrong:
     ```sh
-    NPROC_PER_NODE=8 swift rlhf --rlhf_type gkd --model Qwen/Qwen3-8B --dataset rows.jsonl --gkd_logits_topk 20 --teacher_tag_key source --teacher_model_server '[{"url": "http://a:8000", "tags": ["math"]}, {"url": "http://b:8000", "tags": ["code"]}]'
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type gkd --model Qwen/Qwen3-8B --dataset rows.jsonl#64 --gkd_logits_topk 20 --teacher_tag_key source --teacher_model_server '[{"url": "http://a:8000", "tags": ["math"]}, {"url": "http://b:8000", "tags": ["code"]}]'
     ```
     ```jsonl rows.jsonl
     {"messages": [{"role": "user", "content": "Why is the sky blue?"}, {"role": "assistant", "content": "Scattering."}], "source": "physics"}
@@ -257,7 +263,7 @@ def sample_without_teacher(c: JobCheck) -> Iterator[Finding]:
 
     Right:
     ```sh
-    NPROC_PER_NODE=8 swift rlhf --rlhf_type gkd --model Qwen/Qwen3-8B --dataset rows.jsonl --gkd_logits_topk 20 --teacher_tag_key source --teacher_model_server '[{"url": "http://a:8000", "tags": ["math"]}, {"url": "http://b:8000", "tags": ["code"]}]'
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type gkd --model Qwen/Qwen3-8B --dataset rows.jsonl#64 --gkd_logits_topk 20 --teacher_tag_key source --teacher_model_server '[{"url": "http://a:8000", "tags": ["math"]}, {"url": "http://b:8000", "tags": ["code"]}]'
     ```
     ```jsonl rows.jsonl
     {"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}], "source": "math"}
