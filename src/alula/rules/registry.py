@@ -55,6 +55,7 @@ FAMILIES = (
     Family("rollout_flags", "ROL", (*_RL, "swift rollout")),
     Family("rollout_server", "ROL", (*_RL, "swift rollout")),
     Family("pairs", "PRS", (*_RL, "swift rollout", "swift deploy")),
+    Family("pairs_match", "PRS", (*_RL, "swift rollout", "swift deploy")),
     Family("rewards", "RWD", (*_RL, "swift sample", "swift rollout")),
     Family("rewarddata", "RWD", _RL),
     Family("plugins", "PLG", ("plugin",)),
