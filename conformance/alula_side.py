@@ -25,6 +25,7 @@ from alula.swift.effective import View
 
 VERSION = "4.6.0"
 FACTS = facts.load(VERSION)
+ARGUMENT_STAGES = ("", "post_init", "yaml", "ray", "dataset")  # where the judge's refusal is one of the arguments' own checks
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from conformance.client import Oracle, environment_dir
 
-SUITES = ("recorded", "rules", "derived", "build")
+SUITES = ("recorded", "rules", "derived", "random", "build")
 
 
 def main(names: list[str]) -> int:

@@ -70,8 +70,10 @@ def run(oracle: Oracle) -> Report:
 
 
 def verdicts(case: str, reading: alula_side.Reading, answer: dict[str, Any]) -> Iterator[Disagreement]:
-    """A refusal on one side only."""
+    """A refusal on one side only. What ms-swift refuses after its arguments, any error of alula's may say."""
     ours, theirs = reading.refusals(0), alula_side.refused(answer)
+    if theirs and answer["stage"] not in alula_side.ARGUMENT_STAGES:
+        ours = ours or [f for f in reading.findings if f.severity == "error"]
     if ours and not theirs:
         yield Disagreement(case, "false refusal", ", ".join(f"{f.code} {f.message[:120]}" for f in ours), "accepted")
     elif theirs and not ours:

@@ -18,8 +18,6 @@ from conformance import alula_side
 from conformance.client import Oracle
 from conformance.report import Disagreement, Report
 
-ARGUMENT_STAGES = ("", "post_init", "yaml", "ray", "dataset")
-
 
 def run(oracle: Oracle) -> Report:
     """Judge both examples of every rule that holds for 4.6.0."""
@@ -68,7 +66,7 @@ def _wrong(
             yield Disagreement(case, "verdict", "refused", "accepted", f"not shown on CPU: {unshown}" if unshown else "")
         elif unshown:
             yield Disagreement(case, "page", f"not shown on CPU: {unshown}", alula_side.words_of(refusals[0]))
-    elif rule.consequence != "refused" and (early := [a for a in refusals if a["stage"] in ARGUMENT_STAGES]):
+    elif rule.consequence != "refused" and (early := [a for a in refusals if a["stage"] in alula_side.ARGUMENT_STAGES]):
         yield Disagreement(
             case, "consequence", f"{rule.severity} {rule.consequence}: gets past the arguments", alula_side.words_of(early[0])
         )
