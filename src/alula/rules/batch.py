@@ -12,7 +12,7 @@ from alula.swift.parse import UNKNOWN
 from .beside import data_of, train_rows
 from .context import JobCheck, Place, names
 from .registry import RLHF, rule
-from .rl import kind, minor, whole
+from .rl import given, kind, minor, whole
 
 
 def ranks(c: JobCheck) -> list[tuple[Place, str]]:
@@ -94,13 +94,18 @@ def generations_do_not_divide(c: JobCheck) -> Iterator[Finding]:
     choices = [rollout.micro_global * s for s in sorted(steps)] if flag == "generation_batch_size" else sorted(steps)
     template = (
         "a rollout has {unit} × {steps} step(s) = {size} completions, which is no multiple of num_generations {count}; "
-        "valid num_generations: {valid}; or --{flag} {choices}"
+        "valid num_generations: {valid}; or --{flag} {choices}{hint}"
     )
     at = "num_generations" if c.v.use("num_generations") is not None else flag
     yield c.finding(
         template, at, flags=["num_generations", *sizes(c)], related=ranks(c), unit=unit(c), steps=rollout.steps_per_generation, size=size, count=count,
-        valid=names(valid) or "none", flag=flag, choices=" or ".join(map(str, choices)), fix=fit_rollout(c, rollout, count),
+        valid=names(valid) or "none", hint=_one_process(c), flag=flag, choices=" or ".join(map(str, choices)), fix=fit_rollout(c, rollout, count),
     )  # fmt: skip
+
+
+def _one_process(c: JobCheck) -> str:
+    """Why there is one process only, where that may not be meant."""
+    return "" if c.v.place.torchrun or c.v.megatron else "; NPROC_PER_NODE is not set, so that one process trains"
 
 
 @rule("BAT002", "generation-batch-not-a-multiple", routes=RLHF, since="4.0")
@@ -221,19 +226,12 @@ def eval_batch_breaks_groups(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/rlhf_trainers/args_mixin.py:RolloutTrainerArgumentsMixin._init_generation_batch_params
     """
-    count, world, per_device = whole(c.v.get("num_generations")), c.v.place.world_size, whole(c.v.get("per_device_eval_batch_size"))
-    strategy, chosen = c.v.get("eval_strategy"), c.v.get("num_generations_eval")
-    if kind(c) != "grpo" or count is None or count <= 1 or world is None or per_device is None or chosen is UNKNOWN:
+    found = _broken_groups(c)
+    if found is None or c.v.get("eval_strategy") in (UNKNOWN, None, "no"):
         return
-    if strategy in (UNKNOWN, None, "no"):
-        return
-    wanted = chosen or count
-    size = per_device * world
-    if size % wanted == 0:
-        return
-    valid_batch = wanted // gcd(world, wanted)
+    size, wanted, name, valid_batch = found
+    world, per_device, chosen = c.v.place.world_size, c.v.get("per_device_eval_batch_size"), name == "num_generations_eval"
     valid = divisors(size)
-    name = "num_generations_eval" if chosen else "num_generations"
     template = (
         "evaluation takes {world} process(es) × per_device_eval_batch_size {per_device} = {size} completions at a time, which is no multiple of {name} {wanted}; "
         "use --per_device_eval_batch_size {batch} (or a multiple), --num_generations_eval {valid}, or --eval_strategy no"
@@ -244,6 +242,55 @@ def eval_batch_breaks_groups(c: JobCheck) -> Iterator[Finding]:
         per_device=per_device, size=size, name=name, wanted=wanted, batch=valid_batch, valid=" or ".join(map(str, valid[:6])),
         fix=c.set_flag("per_device_eval_batch_size", str(valid_batch)),
     )  # fmt: skip
+
+
+@rule("BAT010", "eval-batch-would-break-groups", severity="warning", consequence="refused", confidence="medium", routes=("swift rlhf",), since="4.0")
+def eval_batch_would_break_groups(c: JobCheck) -> Iterator[Finding]:
+    """Evaluation is asked for, has no data yet, and its batch would not hold whole groups.
+
+    Without validation data ms-swift turns evaluation off. As soon as data is given, `per_device_eval_batch_size × processes` must be a multiple of
+    `num_generations_eval`, or the run is refused.
+
+    In the log: with data, `ValueError: The global eval batch size (4 x 1) must be evenly divisible by num_generations_eval (8).`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 8 --per_device_eval_batch_size 1 --num_generations 8 --eval_strategy steps --eval_steps 100
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --per_device_train_batch_size 8 --per_device_eval_batch_size 2 --num_generations 8 --eval_strategy steps --eval_steps 100
+    ```
+
+    Source: swift/rlhf_trainers/args_mixin.py:RolloutTrainerArgumentsMixin._init_generation_batch_params; swift/arguments/sft_args.py:SftArguments.__post_init__
+    """
+    asked = given(c.v, "eval_strategy")
+    if c.v.get("eval_strategy") == "no" and asked in ("steps", "epoch") and c.v.written("per_device_eval_batch_size"):
+        found = _broken_groups(c)
+        if found is not None:
+            size, wanted, name, batch = found
+            template = (
+                "evaluation is asked for but has no data; with data, its {size} completions at a time must be a multiple of {name} {wanted}: "
+                "--per_device_eval_batch_size {batch}, or --num_generations_eval"
+            )
+            yield c.finding(
+                template, "per_device_eval_batch_size", flags=["num_generations_eval", "num_generations", "eval_strategy"], related=ranks(c), size=size,
+                name=name, wanted=wanted, batch=batch, fix=c.set_flag("per_device_eval_batch_size", str(batch)),
+            )  # fmt: skip
+
+
+def _broken_groups(c: JobCheck) -> tuple[int, int, str, int] | None:
+    """Evaluation batches that hold no whole groups: (completions at a time, group size, its flag, a batch that fits); None where they do."""
+    count, world, per_device = whole(c.v.get("num_generations")), c.v.place.world_size, whole(c.v.get("per_device_eval_batch_size"))
+    chosen = c.v.get("num_generations_eval")
+    if kind(c) != "grpo" or count is None or count <= 1 or world is None or per_device is None or chosen is UNKNOWN:
+        return None
+    wanted = chosen or count
+    size = per_device * world
+    if size % wanted == 0:
+        return None
+    return size, wanted, "num_generations_eval" if chosen else "num_generations", wanted // gcd(world, wanted)
 
 
 @rule("BAT006", "fewer-prompts-than-a-rollout", consequence="wrong", routes=("swift rlhf",), since="4.0")
@@ -394,7 +441,7 @@ def off_policy_steps(c: JobCheck) -> Iterator[Finding]:
         return
     updates = rollout.steps_per_generation // accumulation * iterations
     if updates > 1:
-        template = "each rollout of {size} completions feeds {updates} optimizer steps; the last {stale} are off-policy"
+        template = "each rollout of {size} completions feeds {updates} optimizer steps, {stale} of them off-policy"
         yield c.finding(
             template, step_flag(c) if rollout.steps_per_generation > accumulation else "num_iterations", flags=["steps_per_generation", "num_iterations"],
             size=rollout.generation_batch_size, updates=updates, stale=updates - 1, fix="as intended, or --steps_per_generation 1 × accumulation",

@@ -11,7 +11,7 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import RLHF, rule
-from .rl import empty, explicit_teacher, given, kind, number, server_mode, set_to, whole, words
+from .rl import empty, explicit_teacher, given, kind, minor, number, server_mode, set_to, whole, words
 
 CHORD_NEEDS = ("chord_sft_per_device_train_batch_size", "chord_mu_warmup_steps", "chord_mu_decay_steps", "chord_mu_peak", "chord_mu_valley")
 
@@ -290,7 +290,8 @@ def cispo_clips_everything(c: JobCheck) -> Iterator[Finding]:
 def best_model_by_loss(c: JobCheck) -> Iterator[Finding]:
     """The best checkpoint of GRPO chosen by its loss.
 
-    GRPO's loss is near 0 on-policy and says nothing about quality. `load_best_model_at_end`, `early_stop_interval` and the `best` link need the reward.
+    GRPO's loss is near 0 on-policy and says nothing about quality. `load_best_model_at_end`, `early_stop_interval` and the `best` link need the reward,
+    which is the default, except in 4.0 and 4.1.
 
     In the log: `best_metric` of the size of the loss
 
@@ -306,12 +307,16 @@ def best_model_by_loss(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/rlhf_args.py:RLHFArguments._init_metric_for_best_model
     """
-    metric = given(c.v, "metric_for_best_model")
-    if kind(c) != "grpo" or metric not in ("loss", "eval_loss"):
+    metric, version = given(c.v, "metric_for_best_model"), minor(c)
+    if kind(c) != "grpo" or not (c.v.get("load_best_model_at_end") is True or whole(c.v.get("early_stop_interval"))):
         return
-    if c.v.get("load_best_model_at_end") is True or whole(c.v.get("early_stop_interval")):
+    if metric in ("loss", "eval_loss"):
         template = "--metric_for_best_model {metric}: GRPO's loss does not measure quality; use reward with --greater_is_better true"
         yield c.finding(template, "metric_for_best_model", metric=metric, fix=c.set_flag("metric_for_best_model", "reward"))
+    elif metric is None and (4, 0) <= version <= (4, 1):
+        template = "ms-swift {version} measures the best GRPO model by its loss unless told otherwise; add --metric_for_best_model reward --greater_is_better true"
+        at = "load_best_model_at_end" if c.v.use("load_best_model_at_end") is not None else "early_stop_interval"
+        yield c.finding(template, at, flags=["metric_for_best_model", "greater_is_better"], version=c.facts.version, fix=c.set_flag("metric_for_best_model", "reward"))
 
 
 @rule("ALG110", "no-iteration", consequence="wrong", routes=("swift rlhf",))
