@@ -20,6 +20,7 @@ from alula.run.source import Source, Span, Token
 from alula.swift.columns import STANDARD, Mapped, mapped
 from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
+from alula.swift.rows import Converted, convert
 
 from .context import JobCheck, RunCheck
 from .registry import Rule
@@ -51,8 +52,9 @@ class Entry:
         name: without the prefix of a hub, subsets and `#N`.
         take: the N of `#N`.
         token: where it is written; None for rows that stand for the data.
-        sample: what the file holds; None where it is not here.
+        sample: what the file holds; None where it is not here, or of a form that is not looked into.
         mapped: its columns as ms-swift maps them; None where they are not known.
+        path: the file on this disk.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Entry:
     token: Token | None
     sample: DatasetSample | None
     mapped: Mapped | None
+    path: Path | None = None
 
     @property
     def count(self) -> int | None:
@@ -138,7 +141,7 @@ def _data_of(c: JobCheck, flag: str) -> Data | None:
     stand_in = c.whole.dataset_file if flag == "dataset" else None
     if stand_in is not None:
         sample = _sample(c.whole, Path(stand_in), stand_in)
-        return Data((_entry(stand_in, None, None, sample, user if known_mapping else None, bool(automatic)),), keeps_all)
+        return Data((_entry(stand_in, None, None, sample, user if known_mapping else None, bool(automatic), Path(stand_in)),), keeps_all)
     use = c.v.use(flag)
     if use is None or use.maybe or not use.values or not all(value.known for value in use.values):
         return None
@@ -149,15 +152,15 @@ def _data_of(c: JobCheck, flag: str) -> Data | None:
         name, take = split_name(token.text, whole_path is not None)
         path = whole_path or local_file(c.whole, name, c.job.file) or _given(loose, name, len(use.values) == 1)
         sample = _sample(c.whole, path, name) if path is not None else None
-        entries.append(_entry(name, take, token, sample, user if known_mapping else None, bool(automatic)))
+        entries.append(_entry(name, take, token, sample, user if known_mapping else None, bool(automatic), path))
     return Data(tuple(entries), keeps_all)
 
 
 def _entry(
-    name: str, take: int | None, token: Token | None, sample: DatasetSample | None, user: Mapping[str, str] | None, automatic: bool
+    name: str, take: int | None, token: Token | None, sample: DatasetSample | None, user: Mapping[str, str] | None, disabled: bool, path: Path | None
 ) -> Entry:
     known = sample is not None and sample.rows and user is not None
-    return Entry(name, take, token, sample, mapped(sample.columns, user, not automatic) if known and sample is not None else None)
+    return Entry(name, take, token, sample, mapped(sample.columns, user, not disabled) if known and sample is not None else None, path)
 
 
 def columns_mapping(v: View) -> Mapping[str, str] | None:
@@ -226,6 +229,23 @@ class RowsCheck:
         if self.entry is not None:
             return self.entry.mapped
         return mapped(self.sample.columns, {}) if self.sample.rows else None
+
+    @property
+    def converted(self) -> list[tuple[Row, Converted]]:
+        """The rows with what ms-swift makes of each; empty where the mapping of their columns is not known."""
+        found = self.mapped
+        if found is None or self._own_loading:
+            return []
+        key = f"converted:{self.sample.path}:{sorted(found.renamed.items())}"
+        made: list[tuple[Row, Converted]] = self.whole.once(
+            key, lambda: [(row, convert(row.values, found, self.sample.columns)) for row in self.sample.rows]
+        )
+        return made
+
+    @property
+    def _own_loading(self) -> bool:
+        """A plugin registers data sets, which may load these rows their own way."""
+        return self.c is not None and any(plugin.registers_data for plugin in plugins_of(self.whole, self.c.v).plugins)
 
     def where(self, row: Row | None = None, start: int = 0, end: int = 0) -> Span | None:
         """The row itself where its file was given to `check`, else the word that names the file."""

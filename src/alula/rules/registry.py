@@ -67,6 +67,8 @@ FAMILIES = (
     Family("teacher", "TEA", _RL),
     Family("teacher_fit", "TEA", _RL),
     Family("dataset", "DAT"),
+    Family("rowsfit", "DAT"),
+    Family("rowsmedia", "DAT"),
     Family("sample", "SMP", ("swift sample",)),
     Family("parallel", "PAR", ("megatron",)),
     Family("pipeline", "PAR", ("megatron",)),
