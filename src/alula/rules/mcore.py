@@ -82,6 +82,11 @@ def on_ray(finding: Finding, c: JobCheck) -> Finding:
     return replace(finding, consequence="wrong") if c.job.ray is not None and finding.consequence == "refused" else finding
 
 
+def ray_without_config(c: JobCheck) -> bool:
+    """`--use_ray` without a config that could be read: what stands on the command line is no argument of anything."""
+    return c.job.ray is None and any(token.text == "--use_ray" for token in c.job.argv)
+
+
 def processes(c: JobCheck) -> tuple[str, str]:
     """(what decides the number of processes, how to say it)."""
     if c.job.ray is not None:

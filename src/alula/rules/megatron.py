@@ -11,7 +11,7 @@ from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
-from .mcore import AXES, ROUTES, entry, is_moe, is_multimodal, on_ray, setting, sizes, token_text, whole
+from .mcore import AXES, ROUTES, entry, is_moe, is_multimodal, on_ray, ray_without_config, setting, sizes, token_text, whole
 from .registry import MEGATRON, rule
 
 _ATTENTION = ("flash", "fused", "unfused", "local", "auto")
@@ -41,7 +41,7 @@ def model_missing(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/base_args/model_args.py:ModelArguments.__post_init__; swift/megatron/arguments/sft_args.py:_init_ckpt_dir
     """
-    if not c.v.absent("model") or any(c.v.get(name) for name in _CHECKPOINTS) or not c.v.known(*_CHECKPOINTS):
+    if ray_without_config(c) or not c.v.absent("model") or any(c.v.get(name) for name in _CHECKPOINTS) or not c.v.known(*_CHECKPOINTS):
         return
     yield c.finding("no --model: Megatron reads the architecture from it (or from the args.json of --mcore_model or --mcore_adapter)", flags=["model"], fix="--model <id or folder>")
 
@@ -66,7 +66,7 @@ def dataset_missing(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/megatron/arguments/sft_args.py:MegatronSftArguments.__post_init__
     """
-    if c.v.absent("dataset") and c.v.get("cached_dataset") in (None, (), []):
+    if not ray_without_config(c) and c.v.absent("dataset") and c.v.get("cached_dataset") in (None, (), []):
         yield c.finding("no --dataset (and no --cached_dataset): there is nothing to train on", flags=["dataset"], fix="--dataset <id or file>")
 
 
@@ -375,7 +375,7 @@ def no_end(c: JobCheck) -> Iterator[Finding]:
     Source: swift/megatron/utils/megatron_lm_utils.py:get_optimizer_param_scheduler; swift/megatron/arguments/megatron_args.py:init_iters
     Not shown on CPU: the schedule is built after the model, which needs a GPU
     """
-    if c.job.ray is not None or c.v.get("train_iters") is not None:
+    if c.job.ray is not None or ray_without_config(c) or c.v.get("train_iters") is not None:
         return
     epochs = c.v.get("num_train_epochs")
     if epochs is None:
