@@ -185,7 +185,7 @@ def _as_user(call: Callable[[], None], folder: Path, target: str, mode: int) -> 
                 os.setgid(user)
                 os.setuid(user)
             call()
-        except BaseException as error:
+        except WriteError as error:
             said = str(error)
         finally:
             os.write(send, said.encode())

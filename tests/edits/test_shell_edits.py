@@ -14,7 +14,7 @@ from alula.run.finding import Edit
 from alula.run.source import Source, Span
 from alula.write.edits import NotEditable, delete_flag, insert_flag, quote_for, shell_word
 
-FUZZ = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 SIMPLE = st.from_regex(r"[a-z0-9][a-z0-9_./:=-]{0,6}", fullmatch=True)
 ANY_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -232,7 +232,7 @@ CONTEXTS = [
 
 
 @pytest.mark.parametrize("template", CONTEXTS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.one_of(ANY_TEXT, st.text("ab '\"\\$`!{}()#*?~\n;&|<>", max_size=8)))
 def test_quote_for_is_read_back_in_every_context(bash, template: str, text: str) -> None:
     head, old, tail = template.split("@", 2)
@@ -244,7 +244,7 @@ def test_quote_for_is_read_back_in_every_context(bash, template: str, text: str)
         written = quote_for(data, Span("x", start, start + len(old)), text)
     except NotEditable:
         assert ":-" in template
-        assert "'" in text
+        assert "'" in text or "(" in text
         return
     new = data[:start] + written.encode() + data[start + len(old) :]
     before = bash.calls(data)

@@ -62,8 +62,8 @@ def quote_for(data: bytes, span: Span, text: str) -> str:
         return shell_word(text)
     if context == "raw":
         return text
-    if context == "default" and "'" in text:  # bash looks for its partner there, and no escape is taken off again
-        raise NotEditable("a single quote cannot stand in a quoted default value")
+    if context == "default" and re.search(r"'|[<>]\(", text):  # bash acts on them there, and takes no escape off again
+        raise NotEditable("a quoted default value cannot hold a single quote or a process substitution")
     if context == "single":
         return text.replace("'", "'\\''")
     return _escape(text, _SPECIAL[context])

@@ -104,6 +104,10 @@ def insert_yaml_key(source: Source, near: Span, name: str, value: str) -> Edit:
         return Edit(Span(source.name, end, end), ("," + (f"{ending}{before.decode()}" if line and not before.strip() else " ")) + shown)
     if before.strip(b" -"):
         raise NotEditable("the mapping is not laid out in lines")
+    last = _last_scalar(step.entry)
+    chomp = data[last.span.start : last.span.start + 3] if last is not None and last.style in ("|", ">") else b"-"
+    if b"+" in chomp or (newline == -1 and b"-" not in chomp):
+        raise NotEditable("the newlines at the end belong to the value before")
     indent = " " * len(before.decode("utf-8", "replace"))
     if newline == -1:
         return Edit(Span(source.name, len(data), len(data)), f"\n{indent}{shown}")
@@ -205,6 +209,16 @@ def _leaf_end(data: bytes, node: Node) -> int:
     if node.kind == "sequence":
         return max((_leaf_end(data, item) for item in node.value if _within(item.span, node.span)), default=node.span.start)
     return max((_end(data, entry) for entry in _entries(node)), default=node.span.start)
+
+
+def _last_scalar(entry: Entry) -> Node | None:
+    node = entry.node
+    while node.kind != "scalar":
+        inner = [item.node for item in _entries(node)] if node.kind == "mapping" else node.value
+        if not inner:
+            return None
+        node = inner[-1]
+    return node
 
 
 def _removal(source: Source, step: _Step) -> tuple[int, int]:
