@@ -34,9 +34,11 @@ _RL = ("swift rlhf", "megatron rlhf")
 _BASE = ("swift rlhf", "swift sft", "swift pt", "megatron")
 
 FAMILIES = (
-    Family("shell", "SHL"),
+    Family("shell", "SHL", ("(pages of the reader's own findings)",)),
+    Family("config", "CFG"),
     Family("flags", "FLG"),
     Family("env", "ENV"),
+    Family("proxy", "ENV", _RL),
     Family("launch", "LCH"),
     Family("launchers", "LCH"),
     Family("nodes", "LCH"),
