@@ -19,7 +19,7 @@ from .report import Report, launcher
 def render_check(report: Report) -> str:
     """The report as JSON, one finding, job and unresolved value a line, ended by a newline. ASCII, so that no terminal acts on it."""
     lists = {
-        "findings": [_finding(report, finding) for finding in report.ordered],
+        "findings": [finding_data(report, finding) for finding in report.ordered],
         "unresolved": [_unresolved(report, token) for token in report.unresolved],
         "jobs": [_job(job) for job in report.jobs],
     }
@@ -36,7 +36,7 @@ def _dump(item: object) -> str:
     return json.dumps(item, ensure_ascii=True)
 
 
-def _finding(report: Report, finding: Finding) -> dict[str, Any]:
+def finding_data(report: Report, finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "slug": finding.slug,

@@ -1,0 +1,1 @@
+"""From an intent to a Run that ms-swift accepts. Nothing is executed."""
