@@ -72,6 +72,7 @@ FAMILIES = (
     Family("rowsfit", "DAT"),
     Family("rowsmedia", "DAT"),
     Family("sample", "SMP", ("swift sample",)),
+    Family("samplescore", "SMP", ("swift sample",)),
     Family("parallel", "PAR", ("megatron",)),
     Family("pipeline", "PAR", ("megatron",)),
     Family("megatron", "MEG", ("megatron",)),
