@@ -86,7 +86,7 @@ FAMILIES = (
     Family("ray_groups", "RAY", ("swift",)),
     Family("export", "EXP", ("swift export", "swift merge-lora", "swift infer", "swift deploy", "swift eval", "swift app", "swift rollout")),
     Family("conversion", "EXP", ("megatron", "swift export")),
-    Family("memory", "MEM"),
+    Family("memory", "MEM", ("swift rlhf", "swift sft", "swift pt", "swift rollout", "megatron rlhf")),
     Family("versions", "VER"),
     Family("secrets", "SEC"),
 )
