@@ -18,6 +18,7 @@ from .launcher import find_start
 from .yaml import Entry
 
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
+ROWS_SUFFIXES = (".jsonl", ".csv", ".parquet")
 MAX_BYTES = 5_000_000
 _YAML_FIRST_SINCE = (4, 1)
 _CONFIG_FLAG_SINCE = (3, 10)
@@ -57,6 +58,9 @@ def load_source(name: str, stdin: bytes | None = None) -> Source:
         if path.is_dir():
             raise ReadError("is a directory; give a script, a YAML or `-- swift …`", name)
         size = path.stat().st_size
+        if name.endswith(ROWS_SUFFIXES):  # rows are sampled from the file itself; the text here is for showing places in it
+            with path.open("rb") as file:
+                return Source(name, file.read(MAX_BYTES), str(path))
         if size > MAX_BYTES:
             raise ReadError(f"has {size:,} bytes; a launch script may have {MAX_BYTES:,} at most", name)
         return Source(name, path.read_bytes(), str(path))
@@ -67,10 +71,26 @@ def load_source(name: str, stdin: bytes | None = None) -> Source:
 
 
 def read_source(source: Source, options: ReadOptions) -> Run:
-    """One script or config -> Run. Raises ReadError when it cannot be read at all."""
+    """One script, config, plugin or file of rows -> Run. Raises ReadError when it cannot be read at all."""
+    if source.name.endswith((".py", *ROWS_SUFFIXES)) or (source.name.endswith(".json") and _holds_rows(source.data)):
+        return _read_beside(source, options)
     if source.name.endswith(CONFIG_SUFFIXES) or (source.name == "-" and options.route is not None):
         return _read_config_file(source, options)
     return _read_script(source, options)
+
+
+def _holds_rows(data: bytes) -> bool:
+    """A `.json` that is no config: an array, or an object on each line."""
+    first, _, rest = data.removeprefix(b"\xef\xbb\xbf").strip().partition(b"\n")
+    return first.startswith(b"[") or (first.startswith(b"{") and first.rstrip().endswith(b"}") and rest.lstrip().startswith(b"{"))
+
+
+def _read_beside(source: Source, options: ReadOptions) -> Run:
+    """A plugin or rows given by themselves: no job of their own, but for what their comments say about their use."""
+    from .hints import context_job
+
+    job = context_job(source)
+    return Run((job,) if job is not None else (), {source.name: source}, options.cluster)
 
 
 def read_command(words: Sequence[str], options: ReadOptions) -> Run:

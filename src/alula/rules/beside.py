@@ -252,7 +252,7 @@ class RowsCheck:
         source = self.whole.run.sources.get(self.sample.path)
         if source is not None and (row is not None or end):
             first, last = (row.start, row.end) if row is not None else (start, end)
-            if last:
+            if 0 < last <= len(source.data):
                 return Span(source.name, first, min(last, first + 200))
         if source is not None and (self.entry is None or self.entry.token is None):
             return Span(source.name, 0, 0)

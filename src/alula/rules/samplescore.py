@@ -151,3 +151,45 @@ def scorer_unusable(c: JobCheck) -> Iterator[Finding]:
         if isinstance(value, str) and loaded.complete and value not in known and "/" not in value and not Path(c.whole.cwd, value).exists():
             template = "--{flag} {value} is no registered name ({known}): ms-swift takes it for a model's id and tries to download it"
             yield c.finding(template, flag, flags=["external_plugins"], flag=flag, value=value, known=names(sorted(known)), fix=f"--{flag} {'math' if flag == 'orm_model' else 'qwen_max'}")
+
+
+@rule("SMP016", "scorer-beside-engine", severity="warning", confidence="medium", consequence="waste", routes=_ROUTE)
+def scorer_beside_engine(c: JobCheck) -> Iterator[Finding]:
+    """A reward model loaded in the same process as a serving engine that takes the whole card.
+
+    A `--prm_model` or `--orm_model` that is no registered name is a model of its own: transformers loads it beside the engine, and its answer must be one
+    score (a sequence-classification reward model). vLLM and LMDeploy take most of the card's memory by default, so that nothing is left for it.
+
+    In the log: `torch.OutOfMemoryError` while the engine starts, or at the first scoring
+
+    Wrong:
+    ```sh
+    CUDA_VISIBLE_DEVICES=0 swift sample --model Qwen/Qwen3-8B --dataset data.jsonl --sampler_engine vllm --prm_model Qwen/Qwen2.5-Math-RM-72B --num_return_sequences 8
+    ```
+
+    Right:
+    ```sh
+    CUDA_VISIBLE_DEVICES=0 swift sample --model Qwen/Qwen3-8B --dataset data.jsonl --sampler_engine no --cache_files out/generated.jsonl --prm_model Qwen/Qwen2.5-Math-RM-72B --num_return_sequences 8
+    ```
+
+    Source: swift/pipelines/sampling/base.py:Sampler._prepare_prm, swift/pipelines/sampling/vanilla_sampler.py:VanillaSampler._prepare_sampler
+    """
+    engine, made = c.v.get("sampler_engine"), c.v.get("engine_kwargs")
+    limits = {"vllm": ("gpu_memory_utilization", "90 %"), "lmdeploy": ("cache_max_entry_count", "80 % of what is free")}
+    loaded = plugins_of(c.whole, c.v)
+    if not isinstance(engine, str) or engine not in limits or not isinstance(made, dict) or not loaded.complete or c.v.get("use_ray") is not False:
+        return
+    key, share = limits[engine]
+    for flag, registry in (("prm_model", "prms"), ("orm_model", "orms")):
+        value = c.v.get(flag)
+        if not isinstance(value, str) or value in c.facts.registries[registry] or value in loaded.names(registry) or key in made:
+            continue
+        template = (
+            "--{flag} {value} is no registered scorer ({known}), so it is loaded with transformers beside {engine}, which takes {share} of the card, and must answer "
+            "with one score; generate first without it, then score with --sampler_engine no --cache_files <output>, or leave room with --engine_kwargs '{{\"{key}\": 0.5}}'"
+        )
+        known = ", ".join(sorted({*c.facts.registries[registry], *loaded.names(registry)}))
+        yield c.finding(
+            template, flag, flags=["sampler_engine", "engine_kwargs", "cache_files"], flag=flag, value=value, known=known, engine=engine, share=share, key=key,
+            fix="two passes: first without --" + flag + ", then --sampler_engine no --cache_files <output of the first>",
+        )  # fmt: skip
