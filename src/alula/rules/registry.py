@@ -58,6 +58,7 @@ FAMILIES = (
     Family("rollout_server", "ROL", (*_RL, "swift rollout", "swift infer", "swift deploy")),
     Family("pairs", "PRS", (*_RL, "swift rollout", "swift deploy")),
     Family("pairs_match", "PRS", (*_RL, "swift rollout", "swift deploy")),
+    Family("pairs_servers", "PRS", (*_RL, "swift rollout", "swift deploy")),
     Family("rewards", "RWD", (*_RL, "swift sample", "swift rollout")),
     Family("rewarddata", "RWD", _RL),
     Family("plugins", "PLG", ("plugin",)),
