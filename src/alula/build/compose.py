@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from alula.facts.swift import SwiftFacts
 from alula.run.job import Job
 from alula.run.model import ModelShape
+from alula.run.source import Token
 from alula.write import rayjob, shell, slurm
 from alula.write import yaml as yaml_writer
 
 from .intent import BuildError, Intent, Target
 from .recipes import Made, make
+from .words import HERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,7 @@ def build(intent: Intent, target: Target, facts: SwiftFacts, shape: ModelShape |
     elif target == "sbatch":
         files = {"job.sbatch": slurm.batch(made.jobs, intent.cluster, name, comments)}
     elif target == "rayjob":
-        inner = {file: text for file, text in made.files.items()}
-        files = {"rayjob.yaml": rayjob.manifest("megatron rlhf --use_ray true --config ray.yaml", inner, intent.cluster, name, image, comments)}
+        files = {"rayjob.yaml": rayjob.manifest("megatron rlhf --use_ray true --config ray.yaml", made.files, intent.cluster, name, image, comments)}
         return Built(files, tuple(made.assumptions))
     else:
         files = _shell(made, intent, comments)
@@ -73,27 +74,15 @@ def _shell(made: Made, intent: Intent, comments: Sequence[str]) -> dict[str, str
     servers = [job for job in made.jobs if job.background]
     if servers and intent.nodes > 1:  # each on its own nodes, each started by hand
         trainers = [job for job in made.jobs if not job.background]
-        out = {"rollout.sh" if job.route == "swift rollout" else "teacher.sh": shell.script([_front(job)], comments) for job in servers}
+        out = {"rollout.sh" if job.route == "swift rollout" else "teacher.sh": shell.script([replace(job, background=False)], comments) for job in servers}
         return {"train.sh": shell.script(trainers, comments), **out}
     return {"run.sh": shell.script(made.jobs, comments)}
-
-
-def _front(job: Job) -> Job:
-    from dataclasses import replace
-
-    return replace(job, background=False)
 
 
 def _yaml(made: Made, comments: Sequence[str], facts: SwiftFacts) -> dict[str, str]:
     """A config for each job, and the script that starts them."""
     if "yaml" not in "".join(facts.argument_file_suffixes) and facts.argument_file_flag is None:
         raise BuildError(f"ms-swift {facts.version} takes no config file: --to shell")
-    from dataclasses import replace
-
-    from alula.run.source import Token
-
-    from .words import HERE
-
     files: dict[str, str] = {}
     started: list[Job] = []
     for number, job in enumerate(made.jobs):

@@ -56,11 +56,11 @@ class Intent:
     rlhf_type: str | None = None
     model: str | None = None
     dataset: tuple[str, ...] = ()
-    cluster: Cluster = Cluster()
+    cluster: Cluster = field(default_factory=Cluster)
     placement: Placement = "none"
     tuner: Literal["lora", "full"] = "lora"
     sharding: Sharding = "ddp"
-    parallel: Parallel = Parallel()
+    parallel: Parallel = field(default_factory=Parallel)
     ray: bool = False
     reward: Reward = "function"
     reward_model: str | None = None

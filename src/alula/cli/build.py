@@ -97,7 +97,7 @@ def _intent(route: str, given: Mapping[str, Any], settings: Sequence[str], known
     if placement is None:
         colocated = kind == "grpo" or (kind == "gkd" and given["ray"])
         placement = "colocate" if colocated else "none"
-    sharding = given["sharding"] or ("zero3" if given["tuner"] == "full" else "ddp")
+    sharding: Sharding = given["sharding"] or ("zero3" if given["tuner"] == "full" else "ddp")
     parallel = Parallel(given["tp"], given["pp"], given["cp"], given["ep"], given["etp"], given["vpp"])
     full = route if route.startswith("megatron") else f"swift {route}"
     return Intent(

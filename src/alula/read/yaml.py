@@ -68,7 +68,7 @@ class _Scalars(SafeConstructor, yaml.resolver.Resolver):
         yaml.resolver.Resolver.__init__(self)
 
     def read(self, event: yaml.ScalarEvent) -> Any:
-        tag = event.tag or self.resolve(yaml.ScalarNode, event.value, event.implicit)
+        tag = event.tag or self.resolve(yaml.ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]  # the stubs leave it out
         return self.construct_object(yaml.ScalarNode(tag, event.value))
 
 

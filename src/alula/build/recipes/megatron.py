@@ -175,16 +175,17 @@ def ray(k: Kitchen) -> Made:
         shared["num_generations"] = intent.setting("num_generations", 8)
         _rewards(k, made, shared)
     else:
-        shared["teacher_model"] = intent.teacher_model or Required("TEACHER_MODEL")
-        if "teacher" in groups:
-            shared |= {"lmbda": 1.0, "gkd_logits_topk": intent.setting("gkd_logits_topk", 64)}
+        if "teacher" in groups:  # its engines give the 20 log-probabilities of vLLM's default, and only for sampled answers
+            shared |= {"lmbda": 1.0, "gkd_logits_topk": intent.setting("gkd_logits_topk", 20)}
+        else:
+            shared["teacher_model"] = intent.teacher_model or Required("TEACHER_MODEL")
         made.assumptions.append("teacher and student tokenize alike")
     shared |= {"num_train_epochs": 1, "output_dir": f"{intent.output}/{intent.rlhf_type}"}
     shared = override(shared, intent.settings, k.facts.flags("megatron rlhf"))
     own: dict[str, dict[str, Any]] = {"train": {"gpus": groups["train"], **_parallel(k, sizes.tensor, sizes.pipeline)}}
     own["rollout"] = {"gpus": groups["rollout"], "vllm_tensor_parallel_size": tensor, "vllm_gpu_memory_utilization": 0.4 if intent.placement == "colocate" else 0.85}
     if "teacher" in groups:
-        own["teacher"] = {"gpus": groups["teacher"], "vllm_tensor_parallel_size": 1}
+        own["teacher"] = {"gpus": groups["teacher"], "model": intent.teacher_model or Required("TEACHER_MODEL"), "vllm_tensor_parallel_size": 1}
     base = job("megatron rlhf", {**shared, **own["train"]}, {})
     spec = RaySpec(
         {role: RayGroup(role, job("x", {**shared, **keys}, {}).argv, {name: job("x", {name: value}, {}).argv[1] for name, value in keys.items()}) for role, keys in own.items()},
