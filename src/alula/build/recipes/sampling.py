@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..sizes import engine_tensor_parallel
 from ..words import Required, job, override
 from . import Kitchen, Made
 
@@ -26,13 +27,12 @@ def sample(k: Kitchen) -> Made:
     else:
         flags = _sample_flags(k, k.intent.model or Required("MODEL"), f"{k.intent.output}/sample")
         made.assumptions.append("every row ends with an assistant message, the ground truth that `math` compares with")
-    env = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(k.intent.gpus)))}
+    env = {}
+    if k.intent.sampling == "sample" and not k.intent.ray:
+        env = _engine(k, made, flags)
     if k.intent.ray:
         flags |= _sample_groups(k)
         made.assumptions.append("Ray runs already; half of the GPUs sample, half score")
-        env = {}
-    elif k.intent.sampling == "distill":
-        env = {}
     flags = override(flags, k.intent.settings, k.facts.flags("swift sample"))
     made.jobs.append(job("swift sample", flags, env))
     return made
@@ -43,6 +43,17 @@ def _sample_flags(k: Kitchen, model: str, output: str) -> dict[str, Any]:
         "model": model, "sampler_engine": "transformers" if k.intent.ray else "vllm", "dataset": list(k.intent.dataset) or Required("DATASET"),
         "orm_model": "math", "num_return_sequences": 8, "n_best_to_keep": 2, "output_dir": output, "output_file": "samples.jsonl",
     }  # fmt: skip
+
+
+def _engine(k: Kitchen, made: Made, flags: dict[str, Any]) -> dict[str, str]:
+    """One vLLM engine over as few devices as hold the model; `swift sample` starts no more."""
+    size, said = engine_tensor_parallel(k.shape, k.card_gib, k.intent.gpus, share=0.8)
+    made.assumptions.append(said)
+    if size > 1:
+        flags["engine_kwargs"] = {"tensor_parallel_size": size}
+    if size < k.intent.gpus:
+        made.assumptions.append(f"{k.intent.gpus - size} GPUs stay idle: start more of these, each with its own devices, --data_range i n and --output_file")
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(size)))}
 
 
 def _sample_groups(k: Kitchen) -> dict[str, Any]:
@@ -60,15 +71,15 @@ def _rft(k: Kitchen, made: Made) -> Made:
     model: str = k.intent.model or Required("MODEL")
     for number in range(1, ROUNDS + 1):
         folder = f"{k.intent.output}/round{number}"
-        flags = override(_sample_flags(k, model, folder), k.intent.settings, k.facts.flags("swift sample"))
-        made.jobs.append(job("swift sample", flags, {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(k.intent.gpus)))}))
+        flags = _sample_flags(k, model, folder)
+        env = _engine(k, made if number == 1 else Made(), flags)
+        made.jobs.append(job("swift sample", override(flags, k.intent.settings, k.facts.flags("swift sample")), env))
         train: dict[str, Any] = {
             "model": model, "dataset": f"{folder}/samples.jsonl", "tuner_type": "full", "learning_rate": 1e-6, "deepspeed": "zero3" if k.intent.gpus > 1 else None,
             "num_train_epochs": 1, "output_dir": f"{folder}/model", "add_version": False, "create_checkpoint_symlink": True,
         }  # fmt: skip
         launch = {"nproc": k.intent.gpus} if k.intent.gpus > 1 else {}
-        env = {} if k.intent.gpus > 1 else {"CUDA_VISIBLE_DEVICES": "0"}
-        made.jobs.append(job("swift sft", train, env, launch))
+        made.jobs.append(job("swift sft", train, {} if k.intent.gpus > 1 else {"CUDA_VISIBLE_DEVICES": "0"}, launch))
         model = f"{folder}/model/last"
     made.sequence = True
     made.assumptions += [

@@ -1,0 +1,1 @@
+"""Runs to text, and byte edits to the user's own files."""
