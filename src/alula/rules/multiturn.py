@@ -341,13 +341,24 @@ def turns_without_scheduler(c: JobCheck) -> Iterator[Finding]:
         return
     name = _scheduler(c)
     if name is not None:
-        if turns < 0 or turns == 1:
+        if turns < 0 or (turns == 1 and _needs_second_turn(c, name)):
             template = "--max_turns {turns} ends every trajectory at its first turn, before {name} adds anything; set it to 2 or more"
             yield c.finding(template, "max_turns", flags=["multi_turn_scheduler"], turns=turns, name=name, fix=c.set_flag("max_turns", "4"))
     elif c.v.absent("multi_turn_scheduler") and not server_mode(c.v) and (c.v.route == "swift rollout" or colocate(c.v) or c.v.get("use_vllm") is False):
         template = "--max_turns {turns} has no effect: without --multi_turn_scheduler every rollout has one turn"
         known = "|".join(c.facts.registries["multi_turns"])
         yield c.finding(template, "max_turns", flags=["multi_turn_scheduler"], turns=turns, fix=f"--multi_turn_scheduler {known}, or remove --max_turns")
+
+
+def _needs_second_turn(c: JobCheck, name: str) -> bool:
+    """The scheduler surely does nothing at the first turn: it acts in `step` alone. One with its own hooks, as a gym's, scores even a single turn."""
+    loaded = plugins_of(c.whole, c.v)
+    if loaded.complete and loaded.find("multi_turns", name) is None:
+        return name in _NEEDS
+    found = loaded.target("multi_turns", name)
+    if found is None or not found[0].descends(found[1], "MultiTurnScheduler"):
+        return False
+    return not any(found[0].method(found[1], hook) is not None for hook in ("run", "on_turn_end", "check_finished"))
 
 
 @rule("MTS009", "scheduler-column-missing", consequence="wrong", routes=_ALL)

@@ -64,23 +64,26 @@ def unknown_reward_function(c: JobCheck) -> Iterator[Finding]:
         return
     built_in = c.facts.registries["orms"]
     known = {*built_in, *loaded.names("orms")}
-    for token in _chosen(c, "reward_funcs"):
-        if token.text in known:
-            continue
-        close = get_close_matches(token.text, known, 1, 0.7)
-        parts = re.split(r"[,\s]+", token.text.strip())
-        if len(parts) > 1:
-            advice = f"--reward_funcs {' '.join(parts)} (separate words)"
-        elif close:
-            advice = f"--reward_funcs {close[0]}"
-        else:
-            advice = f"orms['{token.text}'] = … in a plugin, given with --external_plugins"
-        template = "reward function `{name}` does not exist: {where}; ms-swift {version} itself has {built_in}{hint}"
-        hint = f"; did you mean {close[0]}?" if close and len(parts) == 1 else ""
-        yield c.finding(
-            template, token, flags=["reward_funcs", "external_plugins"], name=token.text, where=_where(loaded, "orms"), version=c.facts.version,
-            built_in=", ".join(built_in), hint=hint, fix=advice,
-        )  # fmt: skip
+    unknown = [token for token in _chosen(c, "reward_funcs") if token.text not in known]
+    if not unknown:
+        return
+    close = {token.text: match[0] for token in unknown if (match := get_close_matches(token.text, known, 1, 0.7))}
+    joined = next((re.split(r"[,\s]+", token.text.strip()) for token in unknown if re.search(r"[,\s]", token.text.strip())), None)
+    first = unknown[0].text
+    hint = f"; did you mean {', '.join(close.values())}?" if close and joined is None else ""
+    if joined is not None:
+        advice = f"--reward_funcs {' '.join(joined)} (separate words)"
+    elif close:
+        advice = f"--reward_funcs {' '.join(close.get(token.text, token.text) for token in _chosen(c, 'reward_funcs'))}"
+    else:
+        advice = f"orms['{first}'] = … in a plugin, given with --external_plugins"
+    template = "reward function{plural} {names} {verb} not exist: {where}; ms-swift {version} itself has {built_in}{hint}"
+    shown = names(f"`{token.text}`" for token in unknown)
+    several = len(unknown) > 1
+    yield c.finding(
+        template, unknown[0], flags=["reward_funcs", "external_plugins"], names=shown, plural="s" if several else "", verb="do" if several else "does",
+        where=_where(loaded, "orms"), version=c.facts.version, built_in=", ".join(built_in), hint=hint, fix=advice,
+    )  # fmt: skip
 
 
 @rule("RWD002", "reward-for-sampling-only", consequence="wrong", routes=RLHF)

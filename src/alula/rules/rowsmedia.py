@@ -246,6 +246,8 @@ def duplicate_rows(whole: RunCheck) -> Iterator[Finding]:
     Source: swift/dataset/loader.py:load_dataset
     """
     for r in rows_checks(whole, "dataset"):
+        if r.c is not None and r.c.v.get("multi_turn_scheduler") is not None:
+            continue  # an environment sets the task; its rows are often all the same
         seen: set[str] = set()
         copies: list[Row] = []
         for row in r.sample.rows:

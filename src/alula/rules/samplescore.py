@@ -177,7 +177,7 @@ def scorer_beside_engine(c: JobCheck) -> Iterator[Finding]:
     engine, made = c.v.get("sampler_engine"), c.v.get("engine_kwargs")
     limits = {"vllm": ("gpu_memory_utilization", "90 %"), "lmdeploy": ("cache_max_entry_count", "80 % of what is free")}
     loaded = plugins_of(c.whole, c.v)
-    if not isinstance(engine, str) or engine not in limits or not isinstance(made, dict) or not loaded.complete or c.v.get("use_ray") is not False:
+    if not isinstance(engine, str) or engine not in limits or not isinstance(made, dict) or not loaded.complete or c.v.get("use_ray") is not False or c.v.use("device_groups") is not None:
         return
     key, share = limits[engine]
     for flag, registry in (("prm_model", "prms"), ("orm_model", "orms")):
