@@ -181,7 +181,7 @@ class _Builder:
         self.version = (major, minor)
 
     def job(self, command: Command) -> Job | None:
-        start = find_start(command.words, command.env)
+        start = find_start(tuple(_and_so_on(word) for word in command.words), command.env)
         if start is None:
             return None
         job = Job(
@@ -270,6 +270,11 @@ def ray_job(job: Job, entries: Mapping[str, Entry], file: str) -> Job:
 def _unreadable(token: Token, reason: str) -> Finding:
     template = "{reason}"
     return Finding("CFG001", "config-unreadable", "error", "high", "refused", template, {"reason": reason}, None, ("config",), token.span)
+
+
+def _and_so_on(word: Token) -> Token:
+    """`...` in place of arguments, as people write in notes and issues: whatever flags are left out there are not known."""
+    return replace(word, unresolved=(word.text,)) if word.text in ("...", "…") else word
 
 
 # --- bare configs ---

@@ -166,9 +166,12 @@ def _errors_ignored(c: JobCheck) -> bool:
 
 @rule("FLG002", "renamed-flag")
 def renamed_flag(c: JobCheck) -> Iterator[Finding]:
-    """A flag that this ms-swift version renamed or removed.
+    """Flags that this ms-swift version renamed or removed, all of a command in one finding.
 
-    In the log: `ValueError: remaining_argv: ['--train_type', 'lora']`
+    A script of an older release usually has several. Some old names are refused as unknown, some as ambiguous beginnings of newer flags
+    (`--save`, `--load` on Megatron). The other rules judge the command as if the new names stood there.
+
+    In the log: `ValueError: remaining_argv: ['--train_type', 'lora']`, or `error: ambiguous option: --save could match …`
 
     Wrong:
     ```sh
@@ -184,22 +187,46 @@ def renamed_flag(c: JobCheck) -> Iterator[Finding]:
     """
     if c.v.route not in c.facts.routes or _errors_ignored(c):
         return
+    found = [(token, values, known) for token, values in _old_flags(c) if (known := rename_of(c, flag_name(token))) is not None]
+    if not found:
+        return
+    words = [_became(flag_name(token), known) for token, _, known in found]
+    flags = [name for token, _, known in found for name in (flag_name(token), known.new) if name]
+    template = "{changes}" if len(found) == 1 else "{count} flags are of an older ms-swift: {changes}"
+    fixes = [c.rename_flag(token, known.new) if known.new else c.drop_words(token, values) for token, values, known in found]
+    yield c.finding(
+        template, found[0][0], flags=flags, related=[(token, _label(known)) for token, _, known in found[1:]], count=len(found), changes="; ".join(words),
+        fix=_together(fixes, [known for _, _, known in found]),
+    )  # fmt: skip
+
+
+def _old_flags(c: JobCheck) -> Iterator[tuple[Token, list[Token]]]:
+    """Words that may be flags of another version, with the values after them: what no flag took, and ambiguous beginnings."""
+    ambiguous = {id(error.token): error.token for error in c.v.parsed.errors if error.kind == "ambiguous" and error.token is not None}
+    for token in ambiguous.values():
+        yield token, []
     for token, values in leftovers(c):
-        if not is_flag(token) or token.unresolved:
-            continue
-        name = flag_name(token)
-        rename = rename_of(c, name)
-        if rename is None:
-            continue
-        since = f" since ms-swift {rename.since}" if rename.since else ""
-        if rename.new:
-            template = "--{flag} is called --{new}{since}{note}"
-            fix: Fix | str = c.rename_flag(token, rename.new)
-        else:
-            template = "--{flag} was removed{since}{note}"
-            fix = c.drop_words(token, values)
-        note = f": {rename.note}" if rename.note else ""
-        yield c.finding(template, token, flags=[name, *([rename.new] if rename.new else [])], flag=name, new=rename.new or "", since=since, note=note, fix=fix)
+        if is_flag(token) and not token.unresolved and id(token) not in ambiguous:
+            yield token, values
+
+
+def _became(name: str, known: Rename) -> str:
+    note = f" ({known.note})" if known.note else ""
+    return f"--{name} is --{known.new} since {known.since}{note}" if known.new else f"--{name} was removed in {known.since}{note}"
+
+
+def _label(known: Rename) -> str:
+    return f"now --{known.new}" if known.new else "removed"
+
+
+def _together(fixes: list[Fix], known: list[Rename]) -> Fix:
+    """One fix for all: safe when every part is a rename that keeps the value, else unsafe; manual where a part has no edits."""
+    words = "; ".join(dict.fromkeys(fix.description for fix in fixes))
+    edits = tuple(edit for fix in fixes for edit in fix.edits)
+    if any(not fix.edits for fix in fixes):
+        return Fix(words)
+    safe = all(fix.safety == "safe" and entry.new and entry.same_value for fix, entry in zip(fixes, known, strict=True))
+    return Fix(words, "safe" if safe else "unsafe", edits)
 
 
 @rule("FLG003", "stray-word")
@@ -269,35 +296,29 @@ def ambiguous_flag(c: JobCheck) -> Iterator[Finding]:
     """A shortened flag that could mean several.
 
     argparse takes any unambiguous beginning of a flag. Flags with `_` are registered with `-` too, so that a beginning before the first `_` is never
-    unambiguous. In ms-swift 4 this is how many 3.x Megatron flags end (`--save`, `--load`).
+    unambiguous.
 
-    In the log: `error: ambiguous option: --save could match --save_steps, …`
+    In the log: `error: ambiguous option: --eval could match --eval_steps, …`
 
     Wrong:
     ```sh
-    swift sft --model Qwen/Qwen3-8B --dataset data.jsonl --save output
+    swift sft --model Qwen/Qwen3-8B --dataset data.jsonl --eval 100
     ```
 
     Right:
     ```sh
-    swift sft --model Qwen/Qwen3-8B --dataset data.jsonl --output_dir output
+    swift sft --model Qwen/Qwen3-8B --dataset data.jsonl --eval_steps 100
     ```
 
     Source: transformers/hf_argparser.py:HfArgumentParser._parse_dataclass_field, argparse
     """
     for error in _of_kind(c, "ambiguous"):
-        rename = rename_of(c, error.flag)
-        if rename is not None and rename.new:
-            template = "--{flag} is called --{new} since ms-swift {since}; as it stands it is ambiguous: {options}"
-            fix: Fix | str = c.rename_flag(error.token, rename.new) if error.token else rename.new
-            new, since = rename.new, rename.since or "4.0"
-        else:
-            template = "--{flag} is ambiguous: it could mean {options}"
-            fix, new, since = f"write the flag in full: {names(('--' + o for o in error.options), 4)}", "", ""
-        yield c.finding(
-            template, error.token, flags=[error.flag.replace("-", "_"), *([new] if new else [])], flag=error.flag, new=new, since=since,
-            options=names(("--" + o for o in error.options), 6), fix=fix,
-        )  # fmt: skip
+        if rename_of(c, error.flag) is not None:
+            continue  # FLG002 says what it is called now
+        template = "--{flag} is ambiguous: it could mean {options}"
+        fix = f"write the flag in full: {names(('--' + option for option in error.options), 4)}"
+        shown = names(("--" + option for option in error.options), 6)
+        yield c.finding(template, error.token, flags=[error.flag.replace("-", "_")], flag=error.flag, options=shown, fix=fix)
 
 
 @rule("FLG005", "abbreviated-flag", severity="warning", consequence="wrong")
@@ -330,6 +351,8 @@ def abbreviated_flag(c: JobCheck) -> Iterator[Finding]:
 @rule("FLG006", "bad-choice")
 def bad_choice(c: JobCheck) -> Iterator[Finding]:
     """A value that is none of the flag's choices.
+
+    The parser refuses it before anything is loaded. Names that an older release used are said so.
 
     In the log: `error: argument --vllm_mode/--vllm-mode: invalid choice: 'colocated' (choose from …)`
 
@@ -365,6 +388,8 @@ def bad_choice(c: JobCheck) -> Iterator[Finding]:
 @rule("FLG007", "bad-type")
 def bad_type(c: JobCheck) -> Iterator[Finding]:
     """A value of the wrong type.
+
+    Integers take no `1e3` and no `1.0`; booleans take true/false, yes/no, t/f, y/n and 1/0.
 
     In the log: `error: argument --save_steps/--save-steps: invalid float value: 'ten'`
 
@@ -422,6 +447,8 @@ def missing_value(c: JobCheck) -> Iterator[Finding]:
 @rule("FLG009", "negation-with-value")
 def negation_with_value(c: JobCheck) -> Iterator[Finding]:
     """`--no_x=value`: the negated form takes no value.
+
+    Each boolean that is on by default has a `--no_` form, which stands alone.
 
     In the log: `error: argument --no_add_version/--no-add-version: ignored explicit argument 'true'`
 
@@ -485,6 +512,8 @@ def repeated_flag(c: JobCheck) -> Iterator[Finding]:
 @rule("FLG011", "version-dependent-flag", severity="info", consequence="refused", confidence="medium")
 def version_dependent_flag(c: JobCheck) -> Iterator[Finding]:
     """A flag of the transformers base that only some of the transformers versions this ms-swift allows have.
+
+    ms-swift's training arguments inherit from transformers', so that the installed transformers decides whether the flag exists.
 
     In the log: `ValueError: remaining_argv: […]` where the installed transformers lacks it
 

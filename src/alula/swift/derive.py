@@ -232,10 +232,11 @@ def _rlhf(v: Derivation) -> None:
 
 
 def _grpo_defaults(v: Derivation) -> None:
-    if v.unknown("async_generate", "use_vllm", "vllm_mode"):
-        v.put("sleep_level", UNKNOWN, "the rollout mode is not known")
-    elif v["async_generate"] or not v["use_vllm"] or v["vllm_mode"] == "server":
+    served = v["vllm_mode"] == "server" or v["async_generate"] is True
+    if v["use_vllm"] is False or served:
         v.put("sleep_level", 0, "only a colocated engine sleeps")
+    elif not (v["use_vllm"] is True and v["vllm_mode"] == "colocate") and v.unknown("async_generate", "use_vllm", "vllm_mode"):
+        v.put("sleep_level", UNKNOWN, "the rollout mode is not known")
     v.put("remove_unused_columns", False, "rlhf_type grpo")
     v.default("truncation_strategy", "left", "default of rlhf_type grpo")
     v.default("beta", 0.04, "default of rlhf_type grpo")
