@@ -33,7 +33,7 @@ def unknown_key(c: JobCheck) -> Iterator[Finding]:
     Anywhere else an unknown flag stops ms-swift; here it is a warning among thousands of lines, and in a rollout or teacher group not even that. The run
     then trains with the default.
 
-    In the log: `parse_args_from_dict: unrecognised args: ['--num_generation', '16']`
+    In the log: `parse_args_from_dict: unrecognised args: ['--num_generatons', '16']`
 
     Wrong:
     ```yaml
@@ -43,7 +43,7 @@ def unknown_key(c: JobCheck) -> Iterator[Finding]:
     reward_funcs: [accuracy]
     num_train_epochs: 1
     global_batch_size: 64
-    num_generation: 16
+    num_generatons: 16
     colocate_groups: [[train, rollout]]
     train: {gpus: 8}
     rollout: {gpus: 8}
@@ -69,12 +69,13 @@ def unknown_key(c: JobCheck) -> Iterator[Finding]:
     if plan is None:
         return
     known = _flags(c)
+    left = {token.text[2:] for token in c.v.parsed.extras if token.text.startswith("--")}  # not so what argparse takes for an abbreviation
     for name, token in plan.spec.top.items():
-        if name not in known and name not in _DRIVER and not (name == "gpus" and not plan.gpus["train"]):
+        if (name in left and name not in _DRIVER) or (name == "gpus" and plan.gpus["train"]):
             yield _unknown(c, name, token, "", known | set(_DRIVER))
     for role, group in plan.spec.groups.items():
         for name, token in group.keys.items():
-            if name not in known and name not in ("gpus", "colocate_groups", "nnodes"):
+            if name not in ("gpus", "colocate_groups", "nnodes") and (name in left if role == "train" else name not in known):
                 yield _unknown(c, name, token, f"{role}.", known | {"gpus"})
 
 
