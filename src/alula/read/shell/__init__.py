@@ -20,7 +20,7 @@ from .commands import Commands
 from .companions import find_companions
 from .expand import Field, token_of
 from .faults import FAULTS, Fault, find_faults
-from .interp import Exhausted, Leave
+from .interp import MAX_STEPS, Exhausted, Leave
 from .parser import Parser
 from .state import State, Var
 from .syntax import Item
@@ -79,7 +79,7 @@ def read_shell(source: Source, ctx: ShellContext) -> ShellResult:
     items = parser.program()
     shell = _interpret(items, ctx, exploring=False)
     exploring = False
-    if not _starts_swift(shell.commands):
+    if not _starts_swift(shell.commands) and shell.steps <= MAX_STEPS:
         explored = _interpret(items, ctx, exploring=True)
         if _starts_swift(explored.commands):
             shell, exploring = explored, True

@@ -13,7 +13,7 @@ from alula.run.source import Origin, Source, Token
 
 from .. import programs
 from .expand import Field, span_of, token_of
-from .interp import MAX_CALLS, MAX_STEPS, Exhausted, Interpreter
+from .interp import MAX_CALLS, Exhausted, Interpreter
 from .parser import DECLARATIONS, Parser
 from .state import LIKELY, OK, UNKNOWN_OUTPUT, Element, Key, State, Status, Stream, Var
 from .syntax import ArrayLit, Assign, CmdSub, Item, ProcSub, Redir, Simple
@@ -167,6 +167,7 @@ class Commands(Interpreter):
         if old.integer and not unknown(value):
             number = self.index(text_of(value))
             value = (Seg(str(number or 0), *place),)
+        self.bounded(value)
         if key is not None:
             self.assign(name, key, value)
         elif old.items is not None:
@@ -175,12 +176,16 @@ class Commands(Interpreter):
             exported = old.exported or self.state.allexport
             self.state.vars[name] = Var(value, None, exported, integer=old.integer, place=place)
 
+    @staticmethod
+    def bounded(value: Sequence[Seg]) -> None:
+        """A value that doubles with every turn of a loop would take all memory."""
+        if len(value) > 5000 or sum(len(seg.text) for seg in value) > MAX_FILE:
+            raise Exhausted
+
     # --- simple commands ---
 
     def simple(self, node: Simple) -> Status:
-        self.steps += 1
-        if self.steps > MAX_STEPS or len(self.commands) > MAX_COMMANDS:
-            raise Exhausted
+        self.spend(1)
         if not node.words:
             return self.redirected(node.redirs, lambda: self._assignments(node)) if node.redirs else self._assignments(node)
         self.substitution = None
@@ -353,6 +358,8 @@ class Commands(Interpreter):
 
     def emit(self, node: Simple, fields: list[Field], env: Mapping[str, Var]) -> None:
         """Note a command that the script starts."""
+        if len(self.commands) >= MAX_COMMANDS:
+            raise Exhausted
         entries: dict[str, EnvEntry] = {}
         for name, var in env.items():
             if var.how == "inherited" and not _INHERITED.fullmatch(name):
@@ -573,8 +580,11 @@ class Commands(Interpreter):
     # --- output ---
 
     def print(self, value: Value) -> None:
-        if self.state.out is not None:
-            self.state.out.extend(value)
+        out = self.state.out
+        if out is not None:
+            out.extend(value)
+            if len(out) > 100_000:
+                raise Exhausted
 
     def print_text(self, text: str) -> None:
         if self.state.out is not None and text:

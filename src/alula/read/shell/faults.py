@@ -383,7 +383,7 @@ class _Finder:
                 elif simple and re.fullmatch(r"[\w ./:,=+-]+", text):
                     fix = Fix("take the quotes away, so that the variable is split into words", "safe", (Edit(span, simple.group(1)),))
             definition = next((Span(seg.file, seg.start, seg.end) for seg in field.segs if seg.start >= 0 and seg.hops), None)
-            shown = decode(text if len(text) < 80 else text[:77] + "…")
+            shown = decode(text) if len(text) < 80 else decode(text[:77]) + "…"
             flag = text.split()[0].lstrip("-")
             related = [(definition, "written here")] if definition else []
             yield self.finding("SHL011", span, fix, [flag], related, word=shown, program=self.program(node))

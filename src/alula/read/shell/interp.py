@@ -20,7 +20,7 @@ from .state import FAIL, LIKELY, OK, UNKNOWN_OUTPUT, UNLIKELY, State, Status, St
 from .syntax import AndOr, ArithCommand, Case, CFor, Cond, For, Function, Group, If, Item, Node, Pipeline, Redir, Simple, While, Word
 from .text import Value, likely, soft, text_of, unknown
 
-MAX_STEPS = 100_000
+MAX_STEPS = 40_000  # about two seconds; a script with a thousand turns of twenty commands fits
 MAX_TURNS = 1000
 MAX_CALLS = 20
 
@@ -79,6 +79,12 @@ class Interpreter(Conditions):
 
     @abstractmethod
     def set_scalar(self, name: str, value: Value, kind: str = "variable") -> None: ...
+
+    def spend(self, steps: int) -> None:
+        """Count what is done, in simple commands."""
+        self.steps += steps
+        if self.steps > MAX_STEPS:
+            raise Exhausted
 
     @property
     def uncertain(self) -> bool:
@@ -146,6 +152,7 @@ class Interpreter(Conditions):
 
     def branch(self, probable: Callable[[], Status], other: Callable[[], Status]) -> Status:
         """Follow both sides of an open condition."""
+        self.spend(3)
         other_state = self.state.fork()
         count = len(self.commands)
         a, a_leave = self._attempt(probable)
@@ -207,6 +214,7 @@ class Interpreter(Conditions):
 
     def isolated(self, action: Callable[[], Status]) -> Status:
         """In a subshell: what it changes is lost, what it prints is not."""
+        self.spend(3)
         base = self.state
         self.state = base.fork()
         try:
@@ -217,6 +225,7 @@ class Interpreter(Conditions):
 
     def capture(self, action: Callable[[], Status], stdin: Stream | None = None) -> tuple[Value | None, Status]:
         """What a subshell prints (None: not known), and its status."""
+        self.spend(3)
         base = self.state
         self.state = base.fork()
         self.state.out = []
@@ -403,11 +412,15 @@ class Interpreter(Conditions):
                 return self.branch(body, lambda: OK) if enters else self.branch(lambda: OK, body)
             if not enters:
                 return status
+            before, where = dict(self.state.vars), self.state.cwd
             status, ended = self._turn(node.body)
             if turn == 0:
                 first_turn = len(self.commands)
             if ended or (endless and self.escapes > escapes):
                 return status
+            after = self.state.vars
+            if where == self.state.cwd and len(after) == len(before) and all(after.get(name) is var for name, var in before.items()):
+                return status  # the next turn would be just like this one
         del self.commands[first_turn:]  # it never ends: one turn says what it starts
         return status
 

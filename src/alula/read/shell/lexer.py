@@ -328,7 +328,7 @@ class Lexer:
         i += length or indirect
         match = _NAME.match(s, i, n)
         if not match:
-            raise ShellSyntaxError(start, "expansion", "bad substitution")
+            raise ShellSyntaxError(start, "expansion", "bad substitution: this is nothing that ${ } can hold")
         name = match.group()
         self.i = match.end()
         sub: Word | str | None = None
@@ -351,7 +351,8 @@ class Lexer:
             self.i = match.end()
             args = self._arguments(op, q)
         if self.i >= n or s[self.i] != "}":
-            raise ShellSyntaxError(start, "expansion", "this ${ is never closed")
+            closed = s.find("}", start, min(n, s.find("\n", start, n) if s.find("\n", start, n) > 0 else n)) > 0
+            raise ShellSyntaxError(start, "expansion", "bad substitution: this is nothing that ${ } can hold" if closed else "this ${ is never closed")
         self.i += 1
         self.depth -= 1
         parts.append(Param(start, self.i, q, name, sub, op, args, length, indirect))

@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 
 from .syntax import Lit, Part
 from .text import decode, encode
 
 MAX_FILES = 2000
+MAX_TEXT = 20_000  # longer values are not searched: patterns may take quadratic time
 _CLASSES = {
     "alpha": "A-Za-z", "digit": "0-9", "alnum": "A-Za-z0-9", "upper": "A-Z", "lower": "a-z", "space": r" \t\n\r\f\v", "blank": r" \t",
     "punct": r"!-/:-@\[-`{-~", "xdigit": "0-9A-Fa-f", "word": "A-Za-z0-9_", "cntrl": r"\x00-\x1f\x7f", "print": r"\x20-\x7e", "graph": r"\x21-\x7e",
@@ -52,6 +54,8 @@ def _translate(pattern: str, path: bool) -> str:
             out.append("[^/]*" if path else ".*")
         elif c == "?":
             out.append("[^/]" if path else _CHAR)
+        elif c == "[" and pattern.find("]", i) < 0:
+            out.append(r"\[")
         elif c == "[":
             j = i + 1 if pattern.startswith(("!", "^"), i) else i
             j = j + 1 if pattern.startswith("]", j) else j
@@ -125,8 +129,10 @@ def matches(pattern: str, text: str) -> bool:
 
 def trim(text: str, pattern: str, op: str) -> tuple[int, int]:
     """What `${x#p}`, `##`, `%`, `%%` keep: a range of the text."""
-    compiled = regex(pattern)
     size = len(text)
+    if size > MAX_TEXT:
+        return 0, size
+    compiled = regex(pattern)
     if op[0] == "#":
         cuts: Iterable[int] = range(size + 1) if op == "#" else range(size, -1, -1)
         for at in cuts:
@@ -142,6 +148,8 @@ def trim(text: str, pattern: str, op: str) -> tuple[int, int]:
 
 def find(text: str, pattern: str, op: str) -> list[tuple[int, int]]:
     """The ranges that `${x/p/…}` (`//` all, `/#` at the start, `/%` at the end) replaces: the longest match at each place."""
+    if len(text) > MAX_TEXT:
+        return []
     body = regex(pattern).pattern
     if op == "/#":
         compiled = re.compile(body, re.DOTALL)
@@ -162,6 +170,8 @@ def is_glob(text: str) -> bool:
 
 def glob(pattern: str, cwd: str, extra: Iterable[str] = ()) -> list[str]:
     """The files that a pattern names, sorted; `extra` are absolute paths that exist beside the real ones."""
+    if len(pattern) > 4096:
+        return []
     rest = pattern
     start = ""
     if rest.startswith("/"):
@@ -284,7 +294,7 @@ def _expand(items: list[_Item], depth: int) -> list[list[_Item]]:
             if not choices:
                 continue
         tails = _expand(items[end + 1 :], depth + 1)
-        out = [[*choice, *tail] for choice in choices for tail in tails][:MAX_BRACES]
+        out = list(islice(([*choice, *tail] for choice in choices for tail in tails), MAX_BRACES))
         return [[*items[:start], *word] for word in out]
     return [items]
 
