@@ -44,6 +44,8 @@ def render_line(line: str, marks: Sequence[Mark], redact: Redactor, width: int) 
         if at in hidden:
             cell = hidden[at]
             cell_width = len(cell)
+        elif char == "\ufeff":  # a byte order mark is no text
+            cell, cell_width = "", 0
         elif char == "\t":
             cell = " " * (TAB - column % TAB)
             cell_width = len(cell)
@@ -53,7 +55,7 @@ def render_line(line: str, marks: Sequence[Mark], redact: Redactor, width: int) 
         cells.append(cell)
         widths.append(cell_width)
         column += cell_width
-    low, high = _window(widths, first - begin, width)
+    low, high = _window(widths, first - begin, marks[0].end - begin if marks else 0, width)
     left = ELLIPSIS if begin + low > 0 else ""
     right = ELLIPSIS if begin + high < len(line) else ""
     shown = left + "".join(cells[low:high]) + right
@@ -66,13 +68,13 @@ def render_line(line: str, marks: Sequence[Mark], redact: Redactor, width: int) 
     return shown.rstrip(), drawn
 
 
-def _window(widths: Sequence[int], start: int, width: int) -> tuple[int, int]:
-    """Which cells to show so that they fit: all, else as many as fit with up to a third of the room before the mark."""
+def _window(widths: Sequence[int], start: int, end: int, width: int) -> tuple[int, int]:
+    """Which cells to show so that they fit: all, else as many as fit with the mark whole and up to a third of the room before it."""
     if sum(widths) <= width:
         return 0, len(widths)
     room = max(width - 2 * len(ELLIPSIS), 8)
     low = high = min(max(start, 0), len(widths))
-    before = max(room // 3, room - sum(widths[low:]))
+    before = max(min(room // 3, room - sum(widths[low:end])), room - sum(widths[low:]), 0)
     while low > 0 and widths[low - 1] <= before:
         low -= 1
         before -= widths[low]

@@ -59,10 +59,10 @@ def _block(report: Report, finding: Finding, paint: _Paint, width: int) -> Itera
     marks = _marks(report, finding, span)
     gutter = max((len(str(line)) for lines in marks.values() for line in lines), default=1)
     blank = paint(" " * gutter + " |", "gutter")
-    for number, (file, lines) in enumerate(marks.items()):
-        if number:
-            first = min(lines)
-            yield paint(" " * gutter + "-->", "gutter") + f" {printable(file)}:{first}:{min(m.start for m in lines[first]) + 1}"
+    for file, lines in marks.items():
+        if span is None or file != span.file:
+            there = next(report.place(related) for related, _ in finding.related if related.file == file)
+            yield paint(" " * gutter + "-->", "gutter") + f" {printable(report.shown(file))}:{there.line}:{there.column}"
         yield blank
         previous = None
         for line in sorted(lines):
@@ -118,7 +118,7 @@ def _footer(report: Report, paint: _Paint) -> Iterator[str]:
         summary += f" {safe} safe {'fix' if safe == 1 else 'fixes'}: alula check --fix"
     yield paint(summary, "bold")
     if report.suppressed:
-        yield f"{plural(len(report.suppressed), 'finding')} suppressed by comments."
+        yield f"{plural(len(report.suppressed), 'finding')} silenced by a comment."
     unknown = expressions(report.unresolved)
     if unknown:
         shown = []
@@ -128,4 +128,5 @@ def _footer(report: Report, paint: _Paint) -> Iterator[str]:
         more = f" and {len(unknown) - len(shown)} more" if len(unknown) > len(shown) else ""
         yield f"Not known before it runs: {', '.join(shown)}{more}."
     if counts:
-        yield f"Why: alula explain {report.ordered[0].code}"
+        gravest = min(report.ordered, key=lambda finding: SEVERITIES.index(finding.severity))
+        yield f"Why: alula explain {gravest.code}"

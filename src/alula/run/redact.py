@@ -30,7 +30,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"eyJ", r"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*"),
 )
 _FORM_HINTS = ("sk-", "hf_", "ms-", "AKIA", "ASIA", "gh", "glpat-", "xox", "AIza", "nvapi-", "wandb_v", "eyJ")
-_FORM = re.compile(r"(?<![\w-])(?:" + "|".join(f"({prefix}){body}" for prefix, body in _FORMS) + ")")
+_FORM = re.compile(r"(?<![\w-])(?:" + "|".join(f"({prefix}){body}" for prefix, body in _FORMS) + r")[\w-]*")
 
 # Group 1 is the secret; nothing of it is shown.
 _CONTEXT = (
@@ -44,7 +44,7 @@ _CONTEXT = (
 # blanks are bounded and the value is looked at only behind a telling name, so that no input makes this slow.
 _NAME = re.compile(r"-{0,2}[A-Za-z_][\w-]{0,80}")
 _PARTS = re.compile(r"""["']?\]?[ \t]{0,4}(?::-|:=|[:=])[ \t]{0,4}|(["']?[ \t]{1,40}(?:\\\r?\n[ \t]{0,40})?)""")
-_VALUE = re.compile(r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`;,&|)}\]]+))""")
+_VALUE = re.compile(r"""(?:"([^"\n]{1,500})"|'([^'\n]{1,500})'|([^\s"'`;,&|)}\]]{1,500}))""")
 _INTEREST = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
 
 _ALWAYS = frozenset({"PASSWORD", "PASSWD", "SECRET", "CREDENTIAL", "CREDENTIALS", "APIKEY"})
@@ -158,10 +158,11 @@ def _named(text: str) -> list[Secret]:
         value = _VALUE.match(text, parts.end())
         if value is None:
             continue
-        at = value.end()
         group = value.lastindex or 0
-        if not _harmless(name, value[group]):
-            found.append(Secret(value.start(group), value.end(group), MARK))
+        secret = value[group].rstrip(":.,") if group == 3 else value[group]  # a sentence may go on behind a bare one
+        if secret and not _harmless(name, secret):
+            found.append(Secret(value.start(group), value.start(group) + len(secret), MARK))
+            at = value.end()
     return found
 
 
