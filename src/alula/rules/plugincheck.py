@@ -99,6 +99,11 @@ class PluginCheck:
             found = [cls for cls in self.plugin.classes.values() if self.plugin.descends(cls, *ENV_BASES)]
         return tuple({cls.name: cls for cls in found}.values())
 
+    def is_chosen_environment(self, cls: PluginClass) -> bool:
+        """A job names it with `--gym_env`."""
+        names = {r.name for r in self.plugin.registrations if r.registry == "envs" and r.target == cls.name}
+        return any(view.get("gym_env") in names for view in self.views)
+
     def _may_have_gym(self, view: View) -> bool:
         scheduler = view.get("multi_turn_scheduler")
         return any(view.get(flag) for flag in ("gym_env", "use_gym_env")) or (scheduler is UNKNOWN) or isinstance(scheduler, str)

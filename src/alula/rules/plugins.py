@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from alula.facts._data import numbers
 from alula.run.finding import Finding
+from alula.run.plugin import Import
 
 from .plugincheck import PluginCheck, plugin_checks
 from .registry import rule
@@ -132,22 +133,44 @@ def moved_module(p: PluginCheck) -> Iterator[Finding]:
     Source: swift/rewards/__init__.py, swift/rollout/__init__.py, swift/infer_engine/__init__.py
     """
     version = numbers(p.version)
-    for found in p.plugin.imports:
-        if found.guarded:
-            continue
-        if version >= (4,) and (found.module in ("swift.plugin", "swift.llm") or found.module.startswith(("swift.plugin.", "swift.llm."))):
-            places = list(dict.fromkeys(_NAMES[name] for name in found.names if name in _NAMES))
-            place = " and ".join(places) if places else _MOVED[max((m for m in _MOVED if _inside(found.module, m)), key=len)]
-            template = "ms-swift {version} has no `{module}` (gone since 4.0); import {names} from {place}"
-            names = ", ".join(found.names) or "what you need"
-            fix = f"from {place} import {names}" if len(places) == 1 and all(name in _NAMES for name in found.names) else f"import from {place}"
-            yield p.finding(template, found.span, flags=["external_plugins"], version=p.version, module=found.module, names=names, place=place, fix=fix)
-        elif version >= (4, 3) and found.module == "swift.ray" and set(found.names) & {"RayHelper", "RayArguments", "try_init_ray"}:
-            template = "`swift.ray` is Megatron-Ray since ms-swift 4.3 and has no {names}; import from swift.ray_utils"
-            yield p.finding(template, found.span, flags=["external_plugins"], names=", ".join(found.names), fix="from swift.ray_utils import …")
-        elif version < (4,) and any(_inside(found.module, new) for new in _NEW_IN_4):
-            template = "`{module}` came with ms-swift 4.0; in {version} these things are in swift.plugin and swift.llm"
-            yield p.finding(template, found.span, flags=["external_plugins"], module=found.module, version=p.version, fix="import from swift.plugin or swift.llm")
+    certain = [found for found in p.plugin.imports if not found.guarded]
+    if version < (4,):
+        early = [found for found in certain if any(_inside(found.module, new) for new in _NEW_IN_4)]
+        if early:
+            template = "`{module}` came with ms-swift 4.0{more}; in {version} these things are in swift.plugin and swift.llm"
+            yield p.finding(
+                template, early[0].span, flags=["external_plugins"], module=early[0].module, more=_more(early), version=p.version, fix="import from swift.plugin and swift.llm"
+            )  # fmt: skip
+        return
+    gone = [found for found in certain if _inside(found.module, "swift.plugin") or _inside(found.module, "swift.llm")]
+    if gone:
+        template = "ms-swift {version} has no `{module}` (gone since 4.0){more}; {advice}"
+        advice = "; ".join(dict.fromkeys(_advice(found) for found in gone))
+        yield p.finding(template, gone[0].span, flags=["external_plugins"], version=p.version, module=gone[0].module, more=_more(gone), advice=advice, fix=advice)
+    if version >= (4, 3):
+        for found in certain:
+            if found.module == "swift.ray" and set(found.names) & {"RayHelper", "RayArguments", "try_init_ray"}:
+                template = "`swift.ray` is Megatron-Ray since ms-swift 4.3 and has no {names}; import from swift.ray_utils"
+                yield p.finding(template, found.span, flags=["external_plugins"], names=", ".join(found.names), fix="from swift.ray_utils import …")
+
+
+def _more(found: Sequence[Import]) -> str:
+    others = list(dict.fromkeys(one.module for one in found[1:] if one.module != found[0].module))
+    return f", nor {', '.join(f'`{module}`' for module in others)}" if others else ""
+
+
+def _advice(found: Import) -> str:
+    """Where the things of one import are now."""
+    modules: dict[str, list[str]] = {}
+    for name in found.names:
+        if name in _NAMES:
+            modules.setdefault(_NAMES[name], []).append(name)
+    advice = [f"from {module} import {', '.join(names)}" for module, names in modules.items()]
+    left = [name for name in found.names if name not in _NAMES]
+    if left or not advice:
+        place = _MOVED[max((module for module in _MOVED if _inside(found.module, module)), key=len)]
+        advice.append(f"{', '.join(left) or found.module}: see {place}")
+    return "; ".join(advice)
 
 
 def _inside(module: str, parent: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from alula.run.finding import Finding
 from alula.run.plugin import Function
 
+from .context import names
 from .plugincheck import PluginCheck
 from .registry import rule
 
@@ -111,21 +112,24 @@ def reward_constructor(p: PluginCheck) -> Iterator[Finding]:
     Source: swift/rlhf_trainers/grpo_trainer.py:GRPOTrainer._prepare_rewards, swift/rlhf_trainers/utils.py:resolve_reward_funcs
     Not shown on CPU: the trainer constructs rewards after the model is loaded
     """
+    refusing: list[tuple[str, Function]] = []
     for registration, cls in p.rewards:
         init = p.plugin.method(cls, "__init__")
         if init is None:
             continue
         needed = [parameter.name for parameter in init.parameters if parameter.required and parameter.name != "args"]
-        if init.accepts("args") and not needed:
-            continue
         if not init.accepts("args"):
-            template = "{name}: __init__ does not accept `args`, and ms-swift {version} constructs every reward with args=…; write `def __init__(self, args=None, **kwargs)`"
-        else:
+            refusing.append((p.name_of(registration, cls), init))
+        elif needed:
             template = "{name}: __init__ needs {needed}, but ms-swift {version} gives a reward only `args`; give them a default or read them from args"
-        yield p.finding(
-            template, init.span, flags=["reward_funcs"], name=p.name_of(registration, cls), version=p.version, needed=", ".join(needed),
-            fix="def __init__(self, args=None, **kwargs): super().__init__(args, **kwargs)",
-        )  # fmt: skip
+            fix = "def __init__(self, args=None, **kwargs): super().__init__(args, **kwargs)"
+            yield p.finding(template, init.span, flags=["reward_funcs"], name=p.name_of(registration, cls), version=p.version, needed=", ".join(needed), fix=fix)
+    if refusing:
+        name, init = refusing[0]
+        others = f" (nor do {names(other for other, _ in refusing[1:])})" if len(refusing) > 1 else ""
+        template = "{name}: __init__ does not accept `args`{others}, and ms-swift {version} constructs every reward with args=…; write `def __init__(self, args=None, **kwargs)`"
+        fix = "def __init__(self, args=None, **kwargs): super().__init__(args, **kwargs)"
+        yield p.finding(template, init.span, flags=["reward_funcs"], name=name, others=others, version=p.version, fix=fix)
 
 
 @rule("PLG005", "reward-call-signature", scope="plugin", consequence="wrong")
