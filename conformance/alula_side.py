@@ -16,6 +16,7 @@ from conformance.client import REPOSITORY
 if (SRC := str(REPOSITORY / "src")) not in sys.path:
     sys.path.insert(0, SRC)
 
+from alula.facts import models
 from alula.facts import swift as facts
 from alula.read.run import ReadOptions, load_source, read_command, read_source, together
 from alula.rules.engine import Selection, check_run, views_of
@@ -49,15 +50,16 @@ def read_files(folder: Path, files: Mapping[str, str], cluster: Cluster | None =
         path.write_text(text, encoding="utf-8")
     options = ReadOptions(environ={}, cwd=folder, cluster=cluster or Cluster(), version=VERSION)
     entries = [name for at, name in enumerate(files) if at == 0 or name.endswith(".sh")]
-    return _reading(together([read_source(load_source(str(folder / name)), options) for name in entries]), folder)
+    return reading_of(together([read_source(load_source(str(folder / name)), options) for name in entries]), folder)
 
 
 def read_words(words: Sequence[str], folder: Path, cluster: Cluster | None = None) -> Reading:
     """Read one command, environment assignments in front, as `alula check --` does."""
-    return _reading(read_command(words, ReadOptions(environ={}, cwd=folder, cluster=cluster or Cluster(), version=VERSION)), folder)
+    return reading_of(read_command(words, ReadOptions(environ={}, cwd=folder, cluster=cluster or Cluster(), version=VERSION)), folder)
 
 
-def _reading(run: Run, folder: Path) -> Reading:
+def reading_of(run: Run, folder: Path) -> Reading:
+    """The views and findings of a run whose files lie in `folder`."""
     views = views_of(run, FACTS)
     return Reading(run, views, tuple(check_run(run, FACTS, Selection(pedantic=True), cwd=str(folder), views=views)))
 
@@ -71,7 +73,7 @@ def request(reading: Reading, index: int, files: Mapping[str, str] | None = None
         source = reading.run.sources.get(job.ray.file)
         if source is None:
             return "its Ray YAML is not here"
-        return {"route": "ray", "yaml": source.data.decode("utf-8"), "env": _env(job.env), "files": beside}
+        return {"route": "ray", "yaml": source.data.decode("utf-8"), "env": _env(job.env), "files": beside, "shape": _shape(view)}
     if any(token.unresolved for token in (*job.argv, *(entry.token for entry in job.env.values()))):
         return "a word of it is not known before it runs"
     place = view.place
@@ -86,6 +88,22 @@ def request(reading: Reading, index: int, files: Mapping[str, str] | None = None
         "distributed": place.torchrun,
         **({"devices": place.device_count} if place.device_count is not None else {}),
         "files": beside,
+        "shape": _shape(view) if view.megatron else None,
+    }
+
+
+def _shape(view: View) -> dict[str, int] | None:
+    """The real numbers of a model that alula knows, as `config.json` names them; Megatron cuts the model by them."""
+    model = view.get("model")
+    known = models.find(model) if isinstance(model, str) else None
+    if known is None:
+        return None
+    return {
+        "num_hidden_layers": known.layers,
+        "hidden_size": known.hidden_size,
+        "num_attention_heads": known.heads,
+        "num_key_value_heads": known.kv_heads,
+        **({"num_experts": known.experts} if known.experts else {}),
     }
 
 

@@ -1,19 +1,22 @@
 """Everything that alula builds, before the real parser and the whole `__post_init__`.
 
-The rows come from `alula.build.matrix.rows()`: pairs of a name and the arguments of `alula build`. Each is built by the command itself
-(`--format json`), its files are read back as a user's would be, and every job in them must be accepted.
+Every cell of `alula.build.matrix` goes to every target that fits it, is read back as a user's files would be, and every job in it must be
+accepted by both sides. Targets mostly say the same command; the judge is asked once for each that differs.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
-from importlib import import_module
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from alula.build.compose import build, fitting
+from alula.build.intent import BuildError
+from alula.build.matrix import rows
+from alula.build.refused import refusal
+from alula.build.reread import reread
 
 from conformance import alula_side
 from conformance.client import Oracle
@@ -21,49 +24,42 @@ from conformance.report import Disagreement, Report
 
 
 def run(oracle: Oracle) -> Report:
-    """Build every row and judge every job in it."""
+    """Build every row to every target and judge every job in it."""
     report = Report("build")
-    try:
-        rows = import_module("alula.build.matrix").rows()
-    except ModuleNotFoundError:
-        report.skip("alula builds nothing yet")
-        return report
-    jobs = 0
-    for name, argv in rows:
-        report.cases += 1
-        built = build(argv)
-        if isinstance(built, str):
-            report.disagreements.append(Disagreement(name, "alula build", "files", built))
+    answers: dict[str, dict[str, Any]] = {}
+    counts: Counter[str] = Counter()
+    for name, intent in rows():
+        counts["rows"] += 1
+        if refusal(intent) is not None:
+            report.skip("a cell that ms-swift cannot run and alula refuses to build")
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            reading = alula_side.read_files(Path(folder), built)
+        for target in fitting(intent):
+            case = f"{name} to {target}"
+            report.cases += 1
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    built = build(intent, target, alula_side.FACTS)
+                    reading = alula_side.reading_of(reread(built, target, Path(folder), alula_side.VERSION), Path(folder))
+                except BuildError as error:
+                    report.disagreements.append(Disagreement(case, "build", "files", str(error)))
+                    continue
             if not reading.views:
-                report.disagreements.append(Disagreement(name, "read back", "at least one job", f"none in {', '.join(built)}"))
+                report.disagreements.append(Disagreement(case, "read back", "at least one job", f"none in {', '.join(built.files)}"))
             for finding in reading.findings:
                 if finding.severity == "error":
-                    report.disagreements.append(Disagreement(name, f"alula check {finding.code}", "no error", finding.message[:200]))
+                    report.disagreements.append(Disagreement(case, f"alula check {finding.code}", "no error", finding.message[:200]))
             for index in range(len(reading.views)):
-                asked = alula_side.request(reading, index, built)
+                asked = alula_side.request(reading, index, built.files)
                 if isinstance(asked, str):
-                    report.skip(asked)
+                    report.skip(f"a job, {asked}")
                     continue
-                jobs += 1
-                answer = oracle.ask(asked)
+                counts["jobs"] += 1
+                key = json.dumps(asked, sort_keys=True)
+                if key not in answers:
+                    answers[key] = oracle.ask(asked)
+                answer = answers[key]
                 if "crash" in answer or alula_side.refused(answer):
                     said = alula_side.words_of(answer)
-                    report.disagreements.append(Disagreement(name, f"job {index + 1}", "accepted", said, answer.get("limits", "")))
-    report.notes.append(f"{report.cases} rows, {jobs} jobs")
+                    report.disagreements.append(Disagreement(case, f"job {index + 1}", "accepted", said, answer.get("limits", "")))
+    report.notes.append(f"{counts['rows']} rows, {report.cases} runs built, {counts['jobs']} jobs, {len(answers)} different ones judged")
     return report
-
-
-def build(argv: list[str]) -> dict[str, str] | str:
-    """The files of one `alula build`, or what it said instead. Exit code 1 (findings) still gives files."""
-    env = {**os.environ, "PYTHONPATH": alula_side.SRC}
-    done = subprocess.run(
-        [sys.executable, "-m", "alula", "build", *argv, "--format", "json"], capture_output=True, text=True, env=env, timeout=60
-    )
-    try:
-        files: Any = json.loads(done.stdout)["files"]
-        return {str(name): str(text) for name, text in files.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-200:]}"
