@@ -106,7 +106,21 @@ def test_ranges_are_sound_and_redaction_is_idempotent(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "key", "key=", "API_KEY=", "--token ", "token:  ", "://a", "sk-", "wandb login ", "HF_TOKEN=$", "-----BEGIN PRIVATE KEY-----", "'\""]
+    "piece",
+    [
+        "a",
+        "key",
+        "key=",
+        "API_KEY=",
+        "--token ",
+        "token:  ",
+        "://a",
+        "sk-",
+        "wandb login ",
+        "HF_TOKEN=$",
+        "-----BEGIN PRIVATE KEY-----",
+        "'\"",
+    ],
 )
 def test_no_input_makes_it_slow(piece: str) -> None:
     import time
