@@ -11,12 +11,27 @@ from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
-from .mcore import AXES, ROUTES, entry, is_moe, is_multimodal, on_ray, ray_without_config, setting, sizes, token_text, whole
+from .mcore import (
+    AXES,
+    ROUTES,
+    entry,
+    is_moe,
+    is_multimodal,
+    numbers,
+    on_ray,
+    ray_without_config,
+    setting,
+    short_name,
+    sizes,
+    token_text,
+    whole,
+)
 from .registry import MEGATRON, rule
 
 _ATTENTION = ("flash", "fused", "unfused", "local", "auto")
 _FLASH = ("flash_2", "flash_3", "flash_4")
 _CHECKPOINTS = ("mcore_model", "mcore_adapter", "adapters", "resume_from_checkpoint")
+_GROUPED = frozenset({"qwen3_vl_moe", "qwen3_moe_vl", "llama4", "gemma4", "gpt_oss"})
 _WEIGHT_DECAY_TYPES = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen4_exp")
 
 
@@ -543,52 +558,43 @@ def mtp(c: JobCheck) -> Iterator[Finding]:
         yield c.finding("--mtp_shared_weights needs --mtp_num_layers", "mtp_shared_weights", flags=["mtp_num_layers"], fix=c.set_flag("mtp_num_layers", "1"))
 
 
-@rule("MEG018", "lora-experts-not-merged", severity="warning", consequence="wrong", confidence="medium", routes=MEGATRON, since="4.0")
+@rule("MEG018", "lora-on-grouped-experts", severity="warning", consequence="wrong", confidence="medium", routes=MEGATRON, since="4.0")
 def lora_experts(c: JobCheck) -> Iterator[Finding]:
-    """A LoRA over fused experts that cannot be used outside Megatron.
+    """A LoRA over experts that transformers stores as one tensor.
 
-    Megatron trains one adapter over the experts of a layer together. For most MoE models transformers and PEFT have no such layers, so the saved adapter
-    cannot be merged or loaded there, least of all with the vision part trained too. Merged weights can: `--merge_lora true` (the default where
-    safetensors are saved) writes them beside each checkpoint, `megatron export --to_hf true --merge_lora true` writes them later.
+    In Qwen3-VL-MoE, Llama 4, Gemma 4 and GPT-OSS the experts of a layer are one tensor in transformers and single matrices in Megatron, so that the
+    adapter's weights fit neither PEFT's merge nor an inference engine. Merged weights do: `--merge_lora true` (the default where safetensors are saved)
+    writes them beside every checkpoint, `megatron export --to_hf true --merge_lora true` later. Written out, it says that only these will be used.
 
-    In the log: at merge time, missing or unexpected keys of the adapter
+    In the log: `LoRA weights may not be available for inference. It is recommended to set --merge_lora true`
 
     Wrong:
     ```sh
-    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-30B-A3B --dataset data.jsonl --num_train_epochs 1 --tuner_type lora --expert_model_parallel_size 8 --merge_lora false
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-VL-30B-A3B-Instruct --dataset data.jsonl --num_train_epochs 1 --tuner_type lora --expert_model_parallel_size 8 --merge_lora false
     ```
 
     Right:
     ```sh
-    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-30B-A3B --dataset data.jsonl --num_train_epochs 1 --tuner_type lora --expert_model_parallel_size 8 --merge_lora true
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-VL-30B-A3B-Instruct --dataset data.jsonl --num_train_epochs 1 --tuner_type lora --expert_model_parallel_size 8 --merge_lora true
     ```
 
-    Source: swift/megatron/trainers/base.py:save_checkpoint; mcore_bridge/bridge/gpt_bridge.py:_set_mlp_state
+    Source: mcore_bridge/bridge/gpt_bridge.py:_get_hf_experts_attr; swift/megatron/trainers/base.py:save_checkpoint
     """
-    tuner = c.v.get("tuner_type")
-    if c.v.use("tuner_type") is None and c.v.use("train_type") is None:  # 3.x name, still how many scripts say it
-        tuner = _old_tuner(c) or tuner
-    if tuner != "lora" or not is_moe(c) or not _on_experts(c):
+    known, shape = entry(c), numbers(c)
+    kinds = {known.model_type if known is not None else "", shape.model_type if shape is not None else ""}
+    if c.v.get("tuner_type") != "lora" or not is_moe(c) or not kinds & _GROUPED or not _on_experts(c):
+        return
+    merged = c.v.get("merge_lora")
+    if merged is UNKNOWN or (merged is True and c.v.written("merge_lora")):
         return
     vision = is_multimodal(c) is True and c.v.get("freeze_vit") is False
-    merged = c.v.get("merge_lora")
-    if merged is False or (vision and not c.v.written("merge_lora") and merged is not UNKNOWN):
-        also = " and over the vision part" if vision else ""
-        yield c.finding(
-            "the LoRA spans fused experts{also}: transformers and PEFT cannot merge such an adapter, only merged weights can be used: save them with --merge_lora true "
-            "(merge_lora is {merged} here), or merge with `megatron export`",
-            "merge_lora" if c.v.written("merge_lora") else "tuner_type" if c.v.written("tuner_type") else None,
-            flags=["merge_lora", "tuner_type", *(["freeze_vit"] if vision else [])], also=also, merged=merged, fix=c.set_flag("merge_lora", "true"),
-        )  # fmt: skip
-
-
-def _old_tuner(c: JobCheck) -> str | None:
-    """The value of 3.x's `--train_type` among the words that this version does not know."""
-    extras = c.v.parsed.extras
-    for at, token in enumerate(extras[:-1]):
-        if token.text == "--train_type":
-            return extras[at + 1].text
-    return None
+    also = " and the vision part" if vision else ""
+    state = "merge_lora is false: nothing usable is saved" if merged is False else "use the `checkpoint-N-merged` folders (merge_lora is on by default), not the adapter"
+    yield c.finding(
+        "the LoRA spans {model}'s fused experts{also}, and such an adapter cannot be merged or loaded by PEFT: {state}; or merge with `megatron export`",
+        "merge_lora" if c.v.written("merge_lora") else "tuner_type", flags=["merge_lora", "tuner_type", *(["freeze_vit"] if vision else [])], model=short_name(c), also=also,
+        state=state, fix=c.set_flag("merge_lora", "true"),
+    )  # fmt: skip
 
 
 def _on_experts(c: JobCheck) -> bool:

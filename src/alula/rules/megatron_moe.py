@@ -106,7 +106,7 @@ def shared_overlap(c: JobCheck) -> Iterator[Finding]:
         yield c.finding("--moe_shared_expert_overlap excludes the recomputation of shared_experts", OVERLAP, flags=["recompute_modules"], fix=fix)
 
 
-@rule("MEG204", "shared-expert-overlap-without-shared-experts", severity="warning", consequence="waste", routes=ROUTES)
+@rule("MEG204", "shared-expert-overlap-without-shared-experts", severity="info", consequence="waste", routes=ROUTES)
 def no_shared(c: JobCheck) -> Iterator[Finding]:
     """Overlap of shared experts in a model that has none.
 
