@@ -10,6 +10,8 @@ from alula.swift.launch import VISIBLE_DEVICES, integer, visible_devices
 from .context import JobCheck
 from .launch import visible_name
 from .registry import TRAIN, rule
+from .training_schedule import weights_dtype
+from .values import given
 
 
 @rule("LCH012", "processes-of-another-launcher", consequence="wrong")
@@ -182,7 +184,7 @@ def no_visible_device(c: JobCheck) -> Iterator[Finding]:
     if hidden is None or c.env(hidden) is None or c.v.get("use_cpu", False) is not False:
         return
     route = c.facts.routes.get(c.v.route)
-    if c.v.route in TRAIN and c.v.get("bf16") is True:
+    if c.v.route in TRAIN and _bf16(c):
         return  # LCH018
     if visible_devices(c.job.env) == () and route is not None and c.v.route not in ("swift sample", "swift web-ui", "swift export", "swift merge-lora", "megatron export"):
         yield c.finding("{name}={text} hides every device: the job runs on the CPU or stops", hidden, name=hidden, text=c.env(hidden) or "''", fix=f"{hidden} with device ids, or unset it")
@@ -220,6 +222,10 @@ def single_device_mode_short(c: JobCheck) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _bf16(c: JobCheck) -> bool:
+    return given(c, "bf16") is True or (given(c, "bf16") is None and weights_dtype(c) == "bfloat16")
+
+
 @rule("LCH018", "bf16-without-device", routes=TRAIN)
 def bf16_without_device(c: JobCheck) -> Iterator[Finding]:
     """Training in bfloat16 with no visible device.
@@ -244,6 +250,6 @@ def bf16_without_device(c: JobCheck) -> Iterator[Finding]:
     hidden = next((name for name in VISIBLE_DEVICES if name in c.job.env), None)
     if hidden is None or c.env(hidden) is None or visible_devices(c.job.env) != () or c.v.get("use_cpu", False) is not False:
         return
-    if c.v.get("bf16") is True:
+    if _bf16(c):
         template = "{name}={text} hides every device, and bf16 training needs one"
         yield c.finding(template, hidden, flags=["bf16", "torch_dtype"], name=hidden, text=c.env(hidden) or "''", fix=f"{hidden} with device ids, or unset it")

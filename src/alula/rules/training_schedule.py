@@ -8,10 +8,14 @@ from typing import Any
 
 from alula.run.finding import Finding, Fix
 from alula.swift.parse import UNKNOWN
+from alula.swift.summary import summary
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .values import closest, given
+
+
+LONG_RUN = 200  # optimizer steps; who trains fewer starts again without much loss
 
 
 def _number(value: Any) -> float | None:
@@ -213,6 +217,16 @@ def quantised_name(model: str) -> bool:
     return any(mark in model.lower() for mark in _QUANTISED)
 
 
+def weights_dtype(c: JobCheck) -> str | None:
+    """`--torch_dtype`, else bfloat16 for the checkpoints of known architectures (all of them have it), else None."""
+    dtype, model = given(c, "torch_dtype"), given(c, "model")
+    if isinstance(dtype, str):
+        return dtype
+    if dtype is None and isinstance(model, str) and not quantised_name(model) and c.shape is not None:
+        return "bfloat16"
+    return None
+
+
 @rule("TRN035", "two-precisions", routes=TRAIN)
 def two_precisions(c: JobCheck) -> Iterator[Finding]:
     """fp16 and bf16 at once.
@@ -234,14 +248,10 @@ def two_precisions(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/arguments/base_args/model_args.py:ModelArguments._init_mixed_precision; transformers/training_args.py
     """
-    fp16, bf16, dtype = (given(c, flag) for flag in ("fp16", "bf16", "torch_dtype"))
-    if UNKNOWN in (fp16, bf16, dtype):
+    fp16, bf16, dtype = given(c, "fp16"), given(c, "bf16"), weights_dtype(c)
+    if UNKNOWN in (fp16, bf16):
         return
-    assumed = ""
-    if dtype is None:
-        model = c.v.get("model")
-        if isinstance(model, str) and not quantised_name(model) and c.shape is not None and c.v.absent("torch_dtype"):
-            dtype, assumed = "bfloat16", ", which its checkpoint has"
+    assumed = "" if c.v.written("torch_dtype") else ", which its checkpoint has"
     on_fp16 = fp16 if fp16 is not None else dtype in ("float16", "float32")
     on_bf16 = bf16 if bf16 is not None else dtype == "bfloat16"
     if on_fp16 is True and on_bf16 is True:
@@ -432,3 +442,47 @@ def nothing_saved(c: JobCheck) -> Iterator[Finding]:
     elif save == "best" and c.v.get("eval_strategy") == "no":
         template = "--save_strategy best saves after evaluations, and there are none: only the last step is saved"
         yield c.finding(template, "save_strategy", flags=["eval_strategy"], fix="--eval_strategy steps with --val_dataset or --split_dataset_ratio")
+
+
+@rule("TRN042", "saved-only-at-the-end", severity="warning", consequence="waste", routes=TRAIN)
+def saved_only_at_the_end(c: JobCheck) -> Iterator[Finding]:
+    """`--save_steps` is more than all steps of the run.
+
+    Only the last step is saved then: a crash before it loses everything. Steps are optimizer steps, not samples: with GRPO one epoch has
+    rows × num_generations / (per_device_train_batch_size × processes × gradient_accumulation_steps).
+
+    In the log: no `Saving model checkpoint` before the last step
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset AI-MO/NuminaMath-TIR#16000 --reward_funcs accuracy --num_generations 4 \\
+        --per_device_train_batch_size 4 --gradient_accumulation_steps 4 --num_train_epochs 1 --save_steps 2000
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset AI-MO/NuminaMath-TIR#16000 --reward_funcs accuracy --num_generations 4 \\
+        --per_device_train_batch_size 4 --gradient_accumulation_steps 4 --num_train_epochs 1 --save_steps 100
+    ```
+
+    Source: swift/trainers/patcher.py:DefaultFlowCallbackNew; transformers/trainer_callback.py:DefaultFlowCallback
+    """
+    every, most, epochs = _number(c.v.get("save_steps")), c.v.get("max_steps"), _number(c.v.get("num_train_epochs"))
+    if c.v.get("save_strategy") != "steps" or not c.v.written("save_steps") or every is None or every <= 1 or not isinstance(most, int) or epochs is None:
+        return
+    rows = None
+    if most <= 0:
+        from .beside import data_of
+
+        data = data_of(c)
+        rows = data.count if data is not None and c.v.get("packing") is False and c.v.get("streaming") is False else None
+        per_epoch = summary(c.v, rows).get("steps_per_epoch") if rows else None
+        if not per_epoch or c.v.rlhf_type in ("ppo", UNKNOWN):
+            return
+        most = ceil(per_epoch * epochs)
+    if every <= most or most < LONG_RUN:
+        return
+    said = f"{rows} rows give {most} optimizer steps" if rows else f"--max_steps {most}"
+    better = max(1, most // 10)
+    template = "--save_steps {every} is never reached: {said}; only the last step is saved, for example --save_steps {better}"
+    yield c.finding(template, "save_steps", flags=["max_steps", "dataset"] if rows is None else ["dataset", "num_train_epochs"], every=f"{every:g}", said=said, better=better, fix=c.set_flag("save_steps", str(better)))
