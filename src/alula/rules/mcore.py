@@ -51,6 +51,12 @@ class Sizes:
         return _product(self.tensor, self.pipeline, self.context)
 
     @property
+    def settled(self) -> int | None:
+        """The processes, where they hold whole copies of the model: advice about one size may rest on them."""
+        model = self.model
+        return self.world if self.world is not None and model and self.world % model == 0 else None
+
+    @property
     def experts(self) -> int | None:
         """Ranks that hold one copy of the experts: ETP·EP·PP."""
         return _product(self.expert_tensor, self.expert, self.pipeline)
@@ -85,6 +91,12 @@ def on_ray(finding: Finding, c: JobCheck) -> Finding:
 def ray_without_config(c: JobCheck) -> bool:
     """`--use_ray` without a config that could be read: what stands on the command line is no argument of anything."""
     return c.job.ray is None and any(token.text == "--use_ray" for token in c.job.argv)
+
+
+def counted(c: JobCheck) -> bool:
+    """Whether anything says how many processes there are; without it a `megatron` command is one."""
+    launch = c.job.launch
+    return launch.launcher != "cli" or launch.nproc is not None or launch.nnodes is not None
 
 
 def processes(c: JobCheck) -> tuple[str, str]:

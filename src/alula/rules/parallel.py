@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import lcm
 
 from alula.run.finding import Finding, Fix
 
 from .context import JobCheck
-from .mcore import AXES, ROUTES, fitting, is_moe, listed, numbers, on_ray, processes, short_name, sizes
+from .mcore import AXES, ROUTES, counted, fitting, is_moe, listed, numbers, on_ray, processes, short_name, sizes
 from .registry import MEGATRON, rule
 
 
@@ -53,11 +54,12 @@ def world_size(c: JobCheck) -> Iterator[Finding]:
     left = s.world // (pipeline * context) if s.world % (pipeline * context) == 0 else 0
     fix: Fix | str
     if source == "NPROC_PER_NODE" and c.job.launch.nproc is None and s.world < s.model:
-        local = s.model // (s.world or 1) if c.job.launch.nnodes is not None else s.model
-        if s.model <= 8:
-            fix = c.set_env("NPROC_PER_NODE", str(local))
+        least = lcm(s.model, s.experts or 1)
+        nodes = c.v.place.nnodes or 1
+        if least <= 8 * nodes and least % nodes == 0:
+            fix = c.set_env("NPROC_PER_NODE", str(least // nodes))
         else:
-            fix = f"start {s.model} processes: NPROC_PER_NODE=8 NNODES={-(-s.model // 8)} on {-(-s.model // 8)} nodes"
+            fix = f"start {least} processes (or a multiple): NPROC_PER_NODE=8 NNODES={-(-least // 8)} on {-(-least // 8)} nodes"
     else:
         choices = listed(fitting(left, heads), "none with this PP and CP") if left else "none with this PP and CP"
         fix = f"{said} = a multiple of {s.model}, or with {s.world} processes --{AXES['tensor']} one of: {choices}"
@@ -96,8 +98,8 @@ def expert_world(c: JobCheck) -> Iterator[Finding]:
         if getattr(s, axis) < 1:
             yield on_ray(c.finding("--{flag} {value}: a parallel size is at least 1", AXES[axis], flag=AXES[axis], value=getattr(s, axis), fix=f"--{AXES[axis]} 1"), c)
             return
-    if s.world % s.experts == 0 or s.experts == s.pipeline:
-        return  # with neither EP nor ETP it is PAR001's relation
+    if s.world % s.experts == 0 or s.experts == s.pipeline or (not counted(c) and s.model and s.world % s.model):
+        return  # with neither EP nor ETP, or without any number of processes, PAR001 says it
     source, said = processes(c)
     base = (s.expert_tensor or 1) * s.pipeline
     shape = numbers(c)
@@ -171,7 +173,7 @@ def heads(c: JobCheck) -> Iterator[Finding]:
     shape = numbers(c)
     if shape is None or s.tensor is None or s.tensor < 2 or not shape.heads:
         return
-    fits = [n for n in fitting(shape.heads) if s.world is None or s.world % n == 0]
+    fits = [n for n in fitting(shape.heads) if s.settled is None or s.settled % n == 0]
     if shape.heads % s.tensor:
         yield c.finding(
             "{model} has {heads} attention heads, which --tensor_model_parallel_size {tp} does not divide", AXES["tensor"], model=short_name(c), heads=shape.heads, tp=s.tensor,
@@ -212,7 +214,7 @@ def few_kv_heads(c: JobCheck) -> Iterator[Finding]:
     shape, kv = numbers(c), _query_groups(c)
     if shape is None or not kv or s.tensor is None or s.tensor <= kv or s.tensor % kv or shape.heads % s.tensor:
         return
-    fits = [n for n in fitting(kv) if s.world is None or s.world % n == 0]
+    fits = [n for n in fitting(kv) if s.settled is None or s.settled % n == 0]
     template = (
         "{model} has {kv} key/value heads for --tensor_model_parallel_size {tp}: megatron-core 0.15 and older refuse it (the heads must be a multiple of the size), "
         "0.16 and newer keep each head on {copies} ranks"

@@ -43,7 +43,7 @@ def _layout(c: JobCheck) -> tuple[Layout | None, str | None]:
 def _usable_pipelines(layers: int, s: Sizes) -> list[int]:
     """Pipeline sizes that divide the layers and leave the processes whole."""
     others = (s.tensor or 1) * (s.context or 1)
-    return [n for n in divisors(layers) if s.world is None or s.world % (n * others) == 0]
+    return [n for n in divisors(layers) if s.settled is None or s.settled % (n * others) == 0]
 
 
 @rule("PAR101", "uneven-split-without-pipeline", routes=ROUTES, since="4.0")
@@ -275,7 +275,7 @@ def accounted(c: JobCheck) -> Iterator[Finding]:
     other = next((extra for extra in (0, 1, 2) if (count + extra) % unit == 0), None)
     advice = {0: "remove both flags", 1: "keep only one of the two flags", 2: f"set both --{EMBEDDING} and --{LOSS}", None: f"--{AXES['pipeline']} one of: "}[other]
     if other is None:
-        advice += listed([n for n in divisors(total) if s.world is None or s.world % (n * (s.tensor or 1) * (s.context or 1)) == 0])
+        advice += listed([n for n in divisors(total) if s.settled is None or s.settled % (n * (s.tensor or 1) * (s.context or 1)) == 0])
     yield c.finding(
         "{model}: {count} layers + {more} = {total}, which PP {pp}{virtual} = {unit} stages do not divide", added[0], flags=[*added, AXES["pipeline"]], model=short_name(c),
         count=count, more=len(added), total=total, pp=s.pipeline, virtual=f" × VPP {s.virtual}" if s.virtual else "", unit=unit, fix=advice,
