@@ -1,9 +1,9 @@
 """Comments in the user's file that silence findings.
 
 `# alula: ignore[BAT001] reason` silences on its own line and, standing alone, on the next one. Directly above a command, or behind its
-last line, it silences in the whole command, since shell has no room for a comment inside a continued one. Several codes are parted by commas, a slug or a family (`BAT`) will
-do, and `# alula: ignore` without brackets silences everything there. `# alula: ignore-file[CODE]` in the first ten lines silences in the
-whole file. A comment that silences nothing is itself reported, as ALU001.
+last line, it silences in the whole command, since shell has no room for a comment inside a continued one. Several codes are parted by
+commas, a slug or a family (`BAT`) will do, and `# alula: ignore` without brackets silences everything there. `# alula: ignore-file[CODE]`
+in the first ten lines silences in the whole file. A comment that silences nothing is itself reported, as ALU001.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def suppressions(source: Source) -> tuple[Suppression, ...]:
             continue
         codes = tuple(code.strip().lower() for code in (m[2] or b"").decode("utf-8", "replace").split(",") if code.strip())
         reason = m[3].decode("utf-8", "replace").strip(" \t\r`\\:")
-        if m[2] is not None and (not codes or not all(_CODE.match(code) for code in codes)):
-            continue  # `ignore[]` and `ignore[???]` name nothing
+        if (m[2] is not None and not all(_CODE.match(code) for code in codes or [""])) or reason.startswith("["):
+            codes = ("",)  # `ignore[]`, `ignore[*]` and an open bracket name nothing, rather than everything
         alone = not before.strip(b" \t#`")
         found.append(Suppression(codes, reason, Span(source.name, m.start(), m.end()), line, alone, whole_file))
     return tuple(found)
