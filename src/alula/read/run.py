@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from alula.run.finding import Finding
-from alula.run.job import Cluster, Command, EnvEntry, Job, Launch, Run
+from alula.run.job import Cluster, Command, EnvEntry, Job, Launch, RaySpec, Run
 from alula.run.source import Source, Span, Token
 
 from .config import env_block, flatten, is_ray, ray_shared_words, ray_spec, read_config
@@ -222,8 +222,10 @@ class _Builder:
             return job
         token = job.argv[place + 1]
         entries = self._entries(token)
-        if entries is None:
-            return replace(job, argv=(replace(token, unresolved=(token.text,)),), config=token.text)
+        if entries is None:  # still a Ray job, of unknown size
+            unknown = replace(token, unresolved=(token.text,))
+            launch = Launch("ray", nproc=unknown)
+            return replace(job, argv=(unknown,), launches=(launch,), ray=RaySpec({}, {}, (), token.text), config=token.text)
         return ray_job(job, entries, token.text)
 
     def _entries(self, token: Token) -> Mapping[str, Entry] | None:
@@ -284,16 +286,40 @@ def _read_config_file(source: Source, options: ReadOptions) -> Run:
     entries = read_config(source)
     if "apiVersion" in entries and "kind" in entries:
         raise ReadError("a Kubernetes manifest, not an ms-swift config; give the config or script it starts", source.name)
+    if "compute_environment" in entries or "distributed_type" in entries:
+        raise ReadError("a config of accelerate, not of ms-swift; give the script that launches with it", source.name)
     span = Span(source.name, 0, len(source.data))
     route = options.route or guess_route(entries)
     env = {**env_block(entries), **_inherited(options.environ)}
     job = Job(source.name, "megatron rlhf" if route == "ray" else route, (), env, (Launch("cli"),), span, config=source.name)
     if route == "ray" or (route == "megatron rlhf" and is_ray(entries)):
         job = ray_job(job, entries, source.name)
+        words = job.argv
     else:
-        job = replace(job, argv=flatten(entries), launches=(_launch_from(env),))
-    job = replace(job, words=job.argv)
+        words = flatten(entries)
+        argv = words if _complete(entries) else (*words, _rest_of_command(span))
+        job = replace(job, argv=argv, launches=(_outside(_launch_from(env), span),))
+    job = replace(job, words=words)
     return Run((job,), {source.name: source}, options.cluster, (), tuple(_unresolved((job,))))
+
+
+def _complete(entries: Mapping[str, Entry]) -> bool:
+    """A config that names its model and, for training, its data; else the command line that starts it gives the rest."""
+    model = any(key in entries for key in ("model", "mcore_model", "adapters"))
+    return model and any(key in entries for key in ("dataset", "cached_dataset", "to_hf", "to_mcore", "port"))
+
+
+def _rest_of_command(span: Span) -> Token:
+    """What stands after the config on the command line, which is not here."""
+    return Token("…", Span(span.file, span.end, span.end), unresolved=("…",))
+
+
+def _outside(launch: Launch, span: Span) -> Launch:
+    """A config without launch variables is started with some that are not here."""
+    if launch.nproc is not None or launch.nnodes is not None:
+        return launch
+    token = Token("$NPROC_PER_NODE", span, unresolved=("$NPROC_PER_NODE",))
+    return replace(launch, nproc=token)
 
 
 def guess_route(entries: Mapping[str, Entry]) -> str:
@@ -307,6 +333,8 @@ def guess_route(entries: Mapping[str, Entry]) -> str:
         return "swift sample"
     if "to_hf" in entries or "to_mcore" in entries:
         return "megatron export"
+    if "stream" in entries or "infer_backend" in entries:
+        return "swift deploy" if "port" in entries else "swift infer"
     return "megatron sft" if megatron else "swift sft"
 
 
