@@ -19,12 +19,13 @@ _WHITE = re.compile(r"[^ \t\n]+")
 
 
 class Break:
-    """Between two elements of `"${A[@]}"`: the next field begins here."""
+    """Between two elements of `"${A[@]}"`: the next field begins here. `none`: there are no elements; an empty field goes with them."""
 
-    __slots__ = ("maybe",)
+    __slots__ = ("maybe", "none")
 
-    def __init__(self, maybe: int) -> None:
+    def __init__(self, maybe: int, none: bool = False) -> None:
         self.maybe = maybe
+        self.none = none
 
 
 Piece = Seg | Break
@@ -153,7 +154,7 @@ class Expander(Params):
         out: list[Seg] = []
         for piece in self.pieces(word.parts, word.text, assignment):
             if isinstance(piece, Break):
-                if out:
+                if out and not piece.none:
                     out.append(Seg(" "))
             elif piece.text or piece.alts or piece.soft or not out:
                 out.append(piece)
@@ -171,7 +172,7 @@ class Expander(Params):
         sure = True
         for piece in self.pieces(word.parts, word.text):
             if isinstance(piece, Break):
-                out.append(" ")
+                out.append("" if piece.none else " ")
                 continue
             sure = sure and not (piece.unk or piece.soft or piece.alts)
             out.append(patterns.escape(piece.text) if piece.q == QUOTED else piece.text)
@@ -319,11 +320,13 @@ class Expander(Params):
     def _split(self, pieces: list[Piece], place: Place) -> list[Field]:
         out: list[Field] = []
         segs: list[Seg] = []
-        started = magic = False
+        started = magic = gone = False
         maybe = 0
 
         def flush() -> None:
-            nonlocal segs, started, magic
+            nonlocal segs, started, magic, gone
+            if gone and not any(seg.text or (seg.start >= 0 and not seg.hops) for seg in segs):
+                started = False
             if started:
                 if len(segs) > 1:
                     segs = [seg for seg in segs if seg.text or seg.soft] or segs[:1]
@@ -331,10 +334,13 @@ class Expander(Params):
                     out.extend(self._files(segs, place, maybe))
                 else:
                     out.append(Field(tuple(segs), place, maybe))
-            segs, started, magic = [], False, False
+            segs, started, magic, gone = [], False, False, False
 
         for piece in pieces:
             if isinstance(piece, Break):
+                if piece.none:
+                    gone = True
+                    continue
                 flush()
                 maybe = piece.maybe
                 continue

@@ -83,6 +83,9 @@ class _Finder:
             yield from self._declaration(node)
             if id(node) in self.started or self._looks_like_launch(node):
                 yield from self._words(node)
+            if self.escaped_blanks:
+                for words in self._all_words(node):
+                    yield from self._continuations(node, words)
             if not self.s.isascii():
                 yield from self._characters(node)
         if not self.exploring:
@@ -170,9 +173,8 @@ class _Finder:
             previous = node
 
     def _lost(self, owner: Simple, previous: Simple, node: Simple, flag: str) -> Iterator[Finding]:
-        last = previous.words[-1] if previous.words else None
         gap = self.s[previous.end : node.start]
-        if isinstance(last, Word) and (_BLANK_AFTER.search(last.src) or last.src.startswith(("\\ ", "\\\t"))):
+        if any(isinstance(word, Word) and (_BLANK_AFTER.search(word.src) or word.src.startswith(("\\ ", "\\\t"))) for word in previous.words):
             return  # SHL001 says so, or SHL003 for a comment behind the blank
         indent = self.s[self.line_start(node.start) : node.start]
         indent = indent if not indent.strip() else "    "
@@ -205,17 +207,14 @@ class _Finder:
                 yield [assign.value]
 
     def _words(self, node: Simple) -> Iterator[Finding]:
-        if self.escaped_blanks:
-            for words in self._all_words(node):
-                yield from self._continuations(node, words)
         for at, word in enumerate(node.words[1:], 1):
             if not isinstance(word, Word) or word.lit not in _COMMAND_WORDS:
                 continue
             before = node.words[at - 1]
             begins = not self.s[self.line_start(word.start) : word.start].strip(" \t")
             if begins and isinstance(before, Word) and not _FLAG.match(before.src) and self._is_command(word, node, at):
-                backslash = self.s.rfind("\\", before.end, word.start)
-                fix = Fix("take the backslash from the line above", "safe", (self.edit(backslash, backslash + 1, ""),)) if backslash > 0 else None
+                backslash = self.s.find("\\", before.end, word.start)
+                fix = Fix("take the backslash from the line above", "safe", (self.edit(before.end, backslash + 1, ""),)) if backslash > 0 else None
                 yield self.finding("SHL012", self.span(word.start, word.end), fix, word=decode(word.src), program=self.program(node))
                 return
 

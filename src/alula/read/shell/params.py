@@ -238,7 +238,8 @@ class Params(ABC):
         out: list[Seg] = []
         for piece in self.pieces(arg.parts, text):
             if isinstance(piece, Break):
-                out.append(Seg(" ", q=q))
+                if not piece.none:
+                    out.append(Seg(" ", q=q))
             else:
                 piece.q = q if piece.q != QUOTED else QUOTED
                 out.append(piece)
@@ -287,7 +288,9 @@ class Params(ABC):
             for item in elements:
                 out.append(Break(item.maybe))
                 out.extend(via(item.value, kind, name, place, q) or (Seg("", q=q),))
-            if out and not elements[0].maybe:
+            if not out:
+                return [Break(0, True)]
+            if not elements[0].maybe:
                 del out[0]  # the first element continues what stands before it
             return out
         glue = self.ifs()[:1]
