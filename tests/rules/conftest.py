@@ -10,6 +10,7 @@ import pytest
 from alula.facts import swift as facts
 from alula.read.run import ReadOptions, load_source, read_source, together
 from alula.rules.engine import Selection, check_run
+from alula.rules.suppress import apply_suppressions
 from alula.run.finding import Finding
 from alula.run.job import Cluster
 
@@ -28,7 +29,8 @@ def check_files(
     options = ReadOptions(environ={}, cwd=folder, cluster=cluster or Cluster(), route=route, version=version)
     entries = [name for at, name in enumerate(files) if at == 0 or name.endswith(".sh")]
     run = together([read_source(load_source(str(folder / name)), options) for name in entries])
-    return check_run(run, facts.load(facts.resolve(version)), Selection(pedantic=pedantic), dataset_file=dataset, cwd=str(folder))
+    found = check_run(run, facts.load(facts.resolve(version)), Selection(pedantic=pedantic), dataset_file=dataset, cwd=str(folder))
+    return apply_suppressions(found, run)[0]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ A fix is manual (advice without edits) where the text came from outside the file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from alula.run.finding import Edit, Fix, Safety
@@ -35,6 +35,14 @@ def _is_yaml(token: Token) -> bool:
     return bool(token.chain) and token.chain[0].kind == "yaml"
 
 
+def _edited(description: str, safety: Safety, make: Callable[[], Sequence[Edit]]) -> Fix:
+    """The fix, manual where its edits cannot be written safely at their place."""
+    try:
+        return Fix(description, safety, tuple(make()))
+    except edits.NotEditable:
+        return Fix(description)
+
+
 def _replace(c: JobCheck, token: Token, text: str, description: str, safety: Safety) -> Fix:
     """Write `text` where the token's text is defined."""
     place = token.definition
@@ -44,8 +52,9 @@ def _replace(c: JobCheck, token: Token, text: str, description: str, safety: Saf
     written = source.text(place)
     if written.strip("'\"") != token.text:  # the definition holds more than this word (a concatenation, a split list)
         return Fix(description)
-    new = edits.yaml_scalar(text) if _is_yaml(token) else edits.quote_for(source.data, place, text)
-    return Fix(description, safety, (Edit(place, new),))
+    if _is_yaml(token):
+        return _edited(description, safety, lambda: [Edit(place, edits.yaml_value(source, place, text))])
+    return _edited(description, safety, lambda: [Edit(place, edits.quote_for(source.data, place, text))])
 
 
 def set_flag(c: JobCheck, name: str, value: str, description: str, safety: Safety) -> Fix:
@@ -62,10 +71,10 @@ def set_flag(c: JobCheck, name: str, value: str, description: str, safety: Safet
     if source is None or c.job.loop:
         return Fix(description)
     if _is_yaml(last):
-        return Fix(description, safety, (edits.insert_yaml_key(source, last.span, name, value),))
+        return _edited(description, safety, lambda: [edits.insert_yaml_key(source, last.span, name, value)])
     if last.chain or last.split > 1:  # the words end inside an array or a variable
         return Fix(description)
-    return Fix(description, safety, (edits.insert_flag(source, last.span, f"--{name} {edits.shell_word(value)}"),))
+    return _edited(description, safety, lambda: [edits.insert_flag(source, last.span, f"--{name} {edits.shell_word(value)}")])
 
 
 def drop_flag(c: JobCheck, name: str, description: str, safety: Safety) -> Fix:
@@ -82,10 +91,10 @@ def drop_words(c: JobCheck, flag: Token, values: Sequence[Token], description: s
     if source is None or not flag.known or flag.split > 1:
         return Fix(description)
     if _is_yaml(flag):
-        return Fix(description, safety, (edits.delete_yaml_key(source, flag.span),))
+        return _edited(description, safety, lambda: [edits.delete_yaml_key(source, flag.span)])
     if flag.chain or any(value.split > 1 for value in values):
         return Fix(description)
-    return Fix(description, safety, tuple(edits.delete_flag(source, flag.span, [value.span for value in values])))
+    return _edited(description, safety, lambda: edits.delete_flag(source, flag.span, [value.span for value in values]))
 
 
 def rename_flag(c: JobCheck, token: Token, new: str, safety: Safety) -> Fix:
@@ -93,7 +102,9 @@ def rename_flag(c: JobCheck, token: Token, new: str, safety: Safety) -> Fix:
     description = f"--{new}"
     if _is_yaml(token):
         source = _source(c, token.span)
-        return Fix(description) if source is None else Fix(description, safety, (Edit(token.span, new),))
+        if source is None:
+            return Fix(description)
+        return _edited(description, safety, lambda: [Edit(token.span, edits.yaml_key(source, token.span, new))])
     head, equals, tail = token.text.partition("=")
     del head
     return _replace(c, token, f"--{new}{equals}{tail}", description, safety)
@@ -110,4 +121,4 @@ def set_env(c: JobCheck, name: str, value: str, description: str, safety: Safety
     if c.job.words and c.job.words[0].span.file != c.job.span.file:
         return Fix(description)
     start = Span(c.job.span.file, c.job.span.start, c.job.span.start)
-    return Fix(description, safety, (Edit(start, f"{name}={edits.shell_word(value)} "),))
+    return _edited(description, safety, lambda: [Edit(start, f"{name}={edits.shell_word(value)} ")])

@@ -46,7 +46,7 @@ UNUSED = Rule(
 
     Source: alula itself; ms-swift does not read the comment.
     """,
-    None,
+    None, __name__,
 )  # fmt: skip
 add(UNUSED)
 
