@@ -90,6 +90,7 @@ FAMILIES = (
     Family("memory", "MEM", ("swift rlhf", "swift sft", "swift pt", "swift rollout", "megatron rlhf")),
     Family("versions", "VER"),
     Family("secrets", "SEC"),
+    Family("suppress", "ALU", ("(comments are weighed when all rules have spoken)",)),
 )
 
 TRAIN = ("swift rlhf", "swift sft", "swift pt")
