@@ -137,6 +137,12 @@ def test_diff_of_two_files() -> None:
     )
 
 
+def test_diff_hides_secrets() -> None:
+    old = b"a\nexport WANDB_API_KEY=abcdefgh12\n--x 1\n"
+    diff = plan_diff({"x": old.replace(b"--x 1", b"--x abcdefgh12")}, {"x": Source("x", old)})
+    assert diff == "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n export WANDB_API_KEY=…(redacted)\n---x 1\n+--x …(redacted)\n"
+
+
 def test_a_hostile_file_name_cannot_forge_a_header() -> None:
     name = 'x\n+++ b/y"\\'
     diff = plan_diff({name: b"2\n"}, {name: Source(name, b"1\n")})

@@ -49,7 +49,7 @@ conf/a b.yaml:1:1 info[ZZZ009 late] beta 0.1 [x](y) {}
   | ^^^^
   = fix (manual): remove it
 
-1 error, 3 warnings, 1 info. 1 safe fix: alula check --fix
+1 error, 3 warnings, 1 info. 1 safe fix: alula check --fix, 1 unsafe fix: alula check --fix --unsafe-fixes
 1 finding silenced by a comment.
 Not known before it runs: $(date) (conf/a b.yaml:2).
 Why: alula explain BAT001

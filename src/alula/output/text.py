@@ -113,9 +113,11 @@ def _footer(report: Report, paint: _Paint) -> Iterator[str]:
         summary = f"Nothing found in {plural(len(report.jobs), 'job')}."
     else:
         summary = "No ms-swift command found."
-    safe = sum(f.fix is not None and f.fix.safety == "safe" for f in report.findings)
+    safe, unsafe = (sum(f.fix is not None and f.fix.safety == safety for f in report.findings) for safety in ("safe", "unsafe"))
     if safe:
         summary += f" {safe} safe {'fix' if safe == 1 else 'fixes'}: alula check --fix"
+    if unsafe:
+        summary += f"{',' if safe else ''} {unsafe} unsafe {'fix' if unsafe == 1 else 'fixes'}: alula check --fix --unsafe-fixes"
     yield paint(summary, "bold")
     if report.suppressed:
         yield f"{plural(len(report.suppressed), 'finding')} silenced by a comment."

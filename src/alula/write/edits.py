@@ -100,16 +100,20 @@ def _edited(data: bytes, edits: list[Edit]) -> bytes:
 def plan_diff(new: Mapping[str, bytes], sources: Mapping[str, Source]) -> str:
     """A unified diff from the sources to `new`, as `patch -p1` and `git apply` take it.
 
-    Bytes that are no UTF-8 are surrogates in the text: encode it with `surrogateescape`.
+    Secrets are hidden; where one stands next to a change, the diff is for reading only, and `git apply` refuses it. Bytes that are no UTF-8 are surrogates in the text: encode it with `surrogateescape`.
     """
     from difflib import unified_diff
+
+    from alula.run.redact import Redactor
 
     parts: list[str] = []
     for name, data in new.items():
         old = sources[name].data
+        hide = Redactor([old.decode("utf-8", "surrogateescape"), data.decode("utf-8", "surrogateescape")])
         path = name if name.startswith("/") else normpath(name)
         before, after = (path, path) if path.startswith("/") else (f"a/{path}", f"b/{path}")
         for line in unified_diff(_lines(old), _lines(data), _header(before), _header(after)):
+            line = hide(line)
             parts.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
     return "".join(parts)
 
