@@ -59,6 +59,8 @@ def convert(values: Mapping[str, Any], mapped: Mapped, all_columns: Sequence[str
     rejected = "rejected_response" in row or any(mapped.renamed.get(name, name) == "rejected_response" for name in all_columns)
     try:
         if mapped.kind == "messages":
+            if row.get("rejected_messages"):
+                _from_messages({"messages": row["rejected_messages"]}, "rejected_messages")
             messages = _from_messages(row)
         else:
             messages = _from_response(row, mapped.kind == "alpaca")
@@ -70,14 +72,16 @@ def convert(values: Mapping[str, Any], mapped: Mapped, all_columns: Sequence[str
     return Converted(tuple(messages))
 
 
-def _from_messages(row: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
+def _from_messages(row: Mapping[str, Any], column: str = "messages") -> list[tuple[str, Any]] | None:
     given = row.get("messages")
     if isinstance(given, str):
         given = _parsed(given)
     if not given:
-        raise _Dropped("`messages` is empty or null")
+        raise _Dropped(f"`{column}` is empty or null")
     if not isinstance(given, list) or not all(isinstance(message, dict) for message in given):
-        raise _Dropped("`messages` is no list of objects with role and content")
+        raise _Dropped(f"`{column}` is no list of objects with role and content")
+    if any(isinstance(message.get("content"), list) and not all(isinstance(part, dict) for part in message["content"]) for message in given):
+        raise _Dropped(f"a content in `{column}` is a list of something else than objects with a type")
     if any(message.get("tool_calls") for message in given):
         given = _openai(given)
     elif any(isinstance(m.get("content"), list) and any(isinstance(b, dict) and b.get("type") in _PROVIDER_BLOCKS for b in m["content"]) for m in given):
@@ -92,12 +96,12 @@ def _from_messages(row: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
     for message in named:
         role = message.get("role")
         if role is None:
-            raise _Dropped("a message has no role")
+            raise _Dropped(f"a message in `{column}` has no role")
         if not isinstance(role, str):
             raise _Dropped(f"the role {role!r} is no text")
-        if "content" not in message:
+        if "content" not in message and column == "messages":
             raise _Dropped(f"the {role} message has no content")
-        found.append((_STANDARD_ROLE.get(role.replace("-", "_"), role), message["content"]))
+        found.append((_STANDARD_ROLE.get(role.replace("-", "_"), role), message.get("content")))
     return found
 
 
