@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from alula.rules.suppress import Suppressed
 from alula.run.finding import SEVERITIES, Finding, Fix, Severity
 from alula.run.job import Job
 from alula.run.redact import Redactor
 from alula.run.source import Source, Span, Token
+
+if TYPE_CHECKING:
+    from alula.rules.suppress import Suppressed
 
 
 @dataclass(frozen=True)

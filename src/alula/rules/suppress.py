@@ -20,8 +20,8 @@ from .registry import Rule, add
 
 _FILE_LINES = 10
 _CONFIG = (".yaml", ".yml")  # one command a file: there a comment is about its own line
-_COMMENT = re.compile(rb"#[ \t]*alula:[ \t]*(ignore(?:-file)?)(?![\w-])[ \t]*(?:\[([^\]\n]*)\])?[ \t]*([^\n]*)")
-_CODE = re.compile(r"[A-Za-z][A-Za-z0-9-]*$")
+_COMMENT = rb"#[ \t]*alula:[ \t]*(ignore(?:-file)?)(?![\w-])[ \t]*(?:\[([^\]\n]*)\])?[ \t]*([^\n]*)"
+_CODE = r"[A-Za-z][A-Za-z0-9-]*"
 
 UNUSED = Rule(
     "ALU001", "unused-suppression", "info", "high", "waste", "run", (), None, None,
@@ -90,7 +90,7 @@ def suppressions(source: Source) -> tuple[Suppression, ...]:
     if b"alula:" not in source.data:
         return ()
     found = []
-    for m in _COMMENT.finditer(source.data):
+    for m in re.finditer(_COMMENT, source.data):
         begin = source.data.rfind(b"\n", 0, m.start()) + 1
         before = source.data[begin : m.start()]
         if not _comment_can_start(before):
@@ -101,7 +101,7 @@ def suppressions(source: Source) -> tuple[Suppression, ...]:
             continue
         codes = tuple(code.strip().lower() for code in (m[2] or b"").decode("utf-8", "replace").split(",") if code.strip())
         reason = m[3].decode("utf-8", "replace").strip(" \t\r`\\:")
-        if (m[2] is not None and not all(_CODE.match(code) for code in codes or [""])) or reason.startswith("["):
+        if (m[2] is not None and not all(re.fullmatch(_CODE, code) for code in codes or [""])) or reason.startswith("["):
             codes = ("",)  # `ignore[]`, `ignore[*]` and an open bracket name nothing, rather than everything
         alone = not before.strip(b" \t#`")
         found.append(Suppression(codes, reason, Span(source.name, m.start(), m.end()), line, alone, whole_file))

@@ -10,42 +10,43 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 MARK = "…(redacted)"
 
-# Prefix and body of keys that are known by their form. The bodies are strict enough that a model or folder name is no key:
-# `sk-` needs a digit, `ms-` needs the UUID of a ModelScope SDK token, `hf_` takes no further underscore.
-_FORMS: tuple[tuple[str, str], ...] = (
-    (r"sk-", r"(?=[\w-]{0,40}\d)[\w-]{20,}"),
-    (r"hf_", r"[A-Za-z0-9]{16,}"),
-    (r"ms-", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
-    (r"AKIA|ASIA", r"[0-9A-Z]{16}"),
-    (r"gh[pousr]_", r"[A-Za-z0-9]{20,}"),
-    (r"github_pat_", r"\w{20,}"),
-    (r"glpat-", r"[\w-]{16,}"),
-    (r"xox[abprs]-", r"[A-Za-z0-9-]{16,}"),
-    (r"AIza", r"[\w-]{30,}"),
-    (r"nvapi-", r"[\w-]{20,}"),
-    (r"wandb_v\d+_", r"\w{20,}"),
-    (r"eyJ", r"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*"),
-)
-_FORM_HINTS = ("sk-", "hf_", "ms-", "AKIA", "ASIA", "gh", "glpat-", "xox", "AIza", "nvapi-", "wandb_v", "eyJ")
-_FORM = re.compile(r"(?<![\w-])(?:" + "|".join(f"({prefix}){body}" for prefix, body in _FORMS) + r")[\w-]*")
-
-# Group 1 is the secret; nothing of it is shown.
-_CONTEXT = (
-    re.compile(r"\b(?:Bearer|Basic)\s+([\w.~+/=-]{16,})"),
-    re.compile(r"\b(?:wandb|swanlab)\s+login\s+(?:-\S+\s+){0,4}([\w-]{20,})"),
-    re.compile(r"://[^/\s:@]{1,200}:([^/\s@$]{1,200})@"),
-    re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----([\w+/=\s]{1,20000})"),
+# Keys that are known by their form: a text that must be there, the prefix that is shown, the rest. The rests are strict enough that a
+# model or folder name is no key: `sk-` needs a digit, `ms-` needs the UUID of a ModelScope SDK token, `hf_` takes no further underscore.
+_FORMS: tuple[tuple[str, str, str], ...] = (
+    ("sk-", r"sk-", r"(?=[\w-]{0,40}\d)[\w-]{20,}"),
+    ("hf_", r"hf_", r"[A-Za-z0-9]{16,}"),
+    ("ms-", r"ms-", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
+    ("AKIA", r"AKIA", r"[0-9A-Z]{16}"),
+    ("ASIA", r"ASIA", r"[0-9A-Z]{16}"),
+    ("gh", r"gh[pousr]_", r"[A-Za-z0-9]{20,}"),
+    ("github_pat_", r"github_pat_", r"\w{20,}"),
+    ("glpat-", r"glpat-", r"[\w-]{16,}"),
+    ("xox", r"xox[abprs]-", r"[A-Za-z0-9-]{16,}"),
+    ("AIza", r"AIza", r"[\w-]{30,}"),
+    ("nvapi-", r"nvapi-", r"[\w-]{20,}"),
+    ("wandb_v", r"wandb_v\d+_", r"\w{20,}"),
+    ("eyJ", r"eyJ", r"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*"),
 )
 
-# A name; what parts it from its value, where only an option (`--token x`) may be parted by blanks alone; and the value. Name and
-# blanks are bounded and the value is looked at only behind a telling name, so that no input makes this slow.
-_NAME = re.compile(r"-{0,2}[A-Za-z_][\w-]{0,80}")
-_PARTS = re.compile(r"""["']?\]?[ \t]{0,4}(?::-|:=|[:=])[ \t]{0,4}|(["']?[ \t]{1,40}(?:\\\r?\n[ \t]{0,40})?)""")
-_VALUE = re.compile(r"""(?:"([^"\n]{1,500})"|'([^'\n]{1,500})'|([^\s"'`;,&|)}\]]{1,500}))""")
-_INTEREST = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+# Secrets known by what stands around them: a text that must be there, and a pattern whose group is the secret.
+_CONTEXT: tuple[tuple[str, str], ...] = (
+    ("Bearer", r"\bBearer\s+([\w.~+/=-]{16,})"),
+    ("Basic", r"\bBasic\s+([\w.~+/=-]{16,})"),
+    ("login", r"\b(?:wandb|swanlab)\s+login\s+(?:-\S+\s+){0,4}([\w-]{20,})"),
+    ("://", r"://[^/\s:@]{1,200}:([^/\s@$]{1,200})@"),
+    ("PRIVATE KEY", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----([\w+/=\s]{1,20000})"),
+)
+
+# A name; what parts it from its value, where only an option (`--token x`) may be parted by blanks alone; and the value. Name, blanks
+# and value are bounded and the value is looked at only behind a telling name, so that no input makes this slow.
+_NAME = r"-{0,2}[A-Za-z_][\w-]{0,80}"
+_PARTS = r"""["']?\]?[ \t]{0,4}(?::-|:=|[:=])[ \t]{0,4}|(["']?[ \t]{1,40}(?:\\\r?\n[ \t]{0,40})?)"""
+_VALUE = r"""(?:"([^"\n]{1,500})"|'([^'\n]{1,500})'|([^\s"'`;,&|)}\]]{1,500}))"""
+_TELLING = ("key", "token", "secret", "passw", "credential")
 
 _ALWAYS = frozenset({"PASSWORD", "PASSWD", "SECRET", "CREDENTIAL", "CREDENTIALS", "APIKEY"})
 _KEY_OF = frozenset({"API", "ACCESS", "SECRET", "PRIVATE", "AUTH", "ACCOUNT", "SIGNING", "ENCRYPTION", "SSH", "DEPLOY"})
@@ -53,9 +54,10 @@ _NOT_TOKEN_OF = frozenset(
     {"EOS", "BOS", "PAD", "UNK", "SEP", "CLS", "MASK", "STOP", "IMAGE", "VIDEO", "AUDIO", "SPECIAL", "PER", "MAX", "MIN", "NUM"}
 )
 _NOT_KEY_OF = frozenset({"TAG", "SORT", "CONTENT", "ROLE", "INNER", "LAYER", "DICT", "PARTITION", "GROUP"})
-_NO_SECRET = re.compile(
-    r"(?:\$|<|[xX*.…]+$|your[_-]|[A-Za-z_][\w.]*[(\[]|(?:empty|none|null|true|false|auto|str|optional|any)$|-?\d{1,6}$)", re.IGNORECASE
-)
+_NO_SECRET = r"(?i:\$|<|[x*.…]+$|your[_-]|[a-z_][\w.]*[(\[]|(?:empty|none|null|true|false|auto|str|optional|any)$|-?\d{1,6}$)"
+
+# Most texts need none of these patterns, and compiling them all costs more than a whole check: each waits until it is wanted.
+_pattern = cache(re.compile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +97,15 @@ def redact_words(words: Iterable[str]) -> list[str]:
 def find(text: str) -> list[Secret]:
     """The secrets in a text, in order, without overlap."""
     found: list[Secret] = []
-    if any(hint in text for hint in _FORM_HINTS):
-        found += [Secret(m.start(), m.end(), m[m.lastindex or 0] + MARK) for m in _FORM.finditer(text)]
-    for pattern in _CONTEXT:
-        found += [Secret(m.start(1), m.end(1), MARK) for m in pattern.finditer(text) if not m[1].startswith(MARK)]
-    if _INTEREST.search(text):
+    for hint, prefix, rest in _FORMS:
+        if hint in text:
+            form = _pattern(rf"(?<![\w-])({prefix}){rest}[\w-]*")
+            found += [Secret(m.start(), m.end(), m[1] + MARK) for m in form.finditer(text)]
+    for hint, context in _CONTEXT:
+        if hint in text:
+            found += [Secret(m.start(1), m.end(1), MARK) for m in _pattern(context).finditer(text) if not m[1].startswith(MARK)]
+    lower = text.lower()
+    if any(hint in lower for hint in _TELLING):
         found += _named(text)
     return _merged(found)
 
@@ -107,8 +113,8 @@ def find(text: str) -> list[Secret]:
 def redact(text: str, name: str = "") -> str:
     """The text as it may be shown; `name` is the variable, flag or key whose value it is. Idempotent."""
     if name and text and secret_name(name) and not _harmless(name, text):
-        form = _FORM.match(text)
-        return (form[form.lastindex or 0] if form else "") + MARK
+        found = find(text)
+        return found[0].shown if found and found[0].start == 0 else MARK
     return _replace(text, find(text))
 
 
@@ -141,21 +147,21 @@ class Redactor:
 def _named(text: str) -> list[Secret]:
     found = []
     at = 0
-    for hint in _INTEREST.finditer(text):
+    for hint in _pattern("|".join(_TELLING), re.IGNORECASE).finditer(text):
         start = hint.start()
         if start < at:
             continue
         while start > at and hint.start() - start < 80 and (text[start - 1].isalnum() or text[start - 1] in "_-"):
             start -= 1
-        m = _NAME.match(text, start)
+        m = _pattern(_NAME).match(text, start)
         at = m.end() if m else hint.end()
         if m is None or not secret_name(m[0]):
             continue
         name = m[0]
-        parts = _PARTS.match(text, at)
+        parts = _pattern(_PARTS).match(text, at)
         if parts is None or (parts[1] is not None and not name.startswith("-")):
             continue
-        value = _VALUE.match(text, parts.end())
+        value = _pattern(_VALUE).match(text, parts.end())
         if value is None:
             continue
         group = value.lastindex or 0
@@ -170,7 +176,7 @@ def _harmless(name: str, value: str) -> bool:
     if MARK[:-1] in value:  # redacted before
         return True
     always = not _ALWAYS.isdisjoint(name.strip("-").replace("-", "_").upper().split("_"))
-    if _NO_SECRET.match(value):
+    if _pattern(_NO_SECRET).match(value):
         return not (always and value.isdigit())  # a password may be 123456
     return len(value) < 6 and not always
 
