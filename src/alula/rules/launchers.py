@@ -10,7 +10,7 @@ from alula.swift.launch import VISIBLE_DEVICES, integer, visible_devices
 from .context import JobCheck
 from .launch import visible_name
 from .registry import TRAIN, rule
-from .training_schedule import weights_dtype
+from .training_numbers import weights_dtype
 from .values import given
 
 

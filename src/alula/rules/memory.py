@@ -12,8 +12,8 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck
 from .registry import TRAIN, rule
+from .training_numbers import quantised_name
 from .training_parallel import deepspeed_stage
-from .training_schedule import quantised_name
 from .values import given
 
 GIB = 1 << 30

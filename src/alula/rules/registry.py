@@ -43,6 +43,8 @@ FAMILIES = (
     Family("launchers", "LCH"),
     Family("nodes", "LCH"),
     Family("training", "TRN"),
+    Family("training_names", "TRN"),
+    Family("training_numbers", "TRN", _BASE),
     Family("training_data", "TRN", (*_BASE, "swift sample")),
     Family("training_schedule", "TRN", _BASE),
     Family("training_parallel", "TRN", _BASE),

@@ -9,7 +9,7 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
-from .training_schedule import quantised_name
+from .training_numbers import quantised_name
 from .values import closest, may_register
 
 _LOADING = (*TRAIN, "swift infer", "swift deploy", "swift rollout", "swift sample", "swift eval", "swift app")

@@ -75,3 +75,8 @@ def exists(c: JobCheck, text: str) -> bool:
         return (Path(c.whole.cwd) / Path(text).expanduser()).exists()
     except (OSError, ValueError, RuntimeError):
         return False
+
+
+def number(value: Any) -> float | None:
+    """A number as a float; None for anything else, UNKNOWN and booleans included."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
