@@ -49,6 +49,7 @@ HITS = [
     ("ALG301", f"{GRPO} --rpo_alpha 0.1"),
     ("ALG302", f"{HF} --rlhf_type gkd --teacher_model Qwen/Qwen3-32B --reward_funcs accuracy"),
     ("ALG303", f"{HF} --rlhf_type kto --gradient_accumulation_steps 4 --use_vllm true"),
+    ("ALG304", f"{HF} --rlhf_type gkd --teacher_model Qwen/Qwen3-32B --reward_model a"),
 ]
 
 SILENT = [
@@ -85,6 +86,8 @@ SILENT = [
     ("ALG301", f"{GRPO} --num_iterations 2 --use_vllm true --vllm_mode colocate --sleep_level 1"),
     ("ALG302", f"{HF} --rlhf_type ppo --reward_funcs accuracy"),  # ALG011 says it
     ("ALG303", f"{HF} --rlhf_type kto --gradient_accumulation_steps 4 --use_vllm false"),
+    ("ALG304", f"{HF} --rlhf_type ppo --reward_model a"),
+    ("ALG304", f"{GRPO} --reward_model a"),
 ]
 
 

@@ -325,7 +325,7 @@ def no_iteration(c: JobCheck) -> Iterator[Finding]:
 
     `num_iterations` is how often each rollout is gone through; 1 is plain GRPO. Nothing checks it.
 
-    In the log: `ZeroDivisionError: integer modulo by zero`
+    In the log: with `--max_steps` nothing, the run ends well at step 0; else `ValueError: args.max_steps must be set to a positive value …`
 
     Wrong:
     ```sh
@@ -337,8 +337,8 @@ def no_iteration(c: JobCheck) -> Iterator[Finding]:
     NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --num_iterations 1
     ```
 
-    Source: swift/rlhf_trainers/grpo_trainer.py:GRPOTrainer._prepare_inputs
-    Not shown on CPU: the arguments are accepted; the first step raises
+    Source: trl/trainer/utils.py:RepeatSampler; swift/rlhf_trainers/grpo_trainer.py:GRPOTrainer._get_train_sampler
+    Not shown on CPU: the arguments are accepted; the sampler gives no batch
     """
     count = whole(c.v.get("num_iterations"))
     if kind(c) == "grpo" and count is not None and count < 1:
@@ -405,9 +405,9 @@ def two_sided_clip_too_low(c: JobCheck) -> Iterator[Finding]:
 def chord_incomplete(c: JobCheck) -> Iterator[Finding]:
     """CHORD's SFT data without its batch size and schedule.
 
-    None of the schedule's values has a default: the first loss compares a step number with None.
+    None of them has a default: without the batch size the data loader refuses, without the schedule the first loss compares a step with None.
 
-    In the log: `TypeError: '<' not supported between instances of 'int' and 'NoneType'`
+    In the log: `ValueError: batch_size=None option disables auto-batching …`, or `TypeError: '<' not supported between instances of 'int' and 'NoneType'`
 
     Wrong:
     ```sh
@@ -420,7 +420,7 @@ def chord_incomplete(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: swift/rlhf_trainers/utils.py:mu_schedule_function, get_chord_sft_dataloader
-    Not shown on CPU: the arguments are accepted; the first loss raises
+    Not shown on CPU: the arguments are accepted; building the trainer, or the first loss, raises
     """
     if kind(c) != "grpo" or not words(c.v.get("chord_sft_dataset")):
         return

@@ -139,3 +139,31 @@ def vllm_of_another_algorithm(c: JobCheck) -> Iterator[Finding]:
     how = "generates with transformers" if algorithm == "ppo" else "generates nothing"
     template = "--use_vllm true is not read with --rlhf_type {kind}, which {how}; vLLM serves GRPO and GKD only"
     yield c.finding(template, "use_vllm", flags=["rlhf_type", "vllm_mode"], kind=algorithm, how=how, fix=c.drop_flag("use_vllm"))
+
+
+@rule("ALG304", "reward-model-of-another-algorithm", consequence="wrong", routes=("swift rlhf",), since="4.0")
+def reward_model_of_another_algorithm(c: JobCheck) -> Iterator[Finding]:
+    """A reward model with an algorithm that has no use for one.
+
+    ms-swift loads it for every `rlhf_type` and hands it to the trainer. Only those of PPO and GRPO take it.
+
+    In the log: `TypeError: Trainer.__init__() got an unexpected keyword argument 'reward_model'`
+
+    Wrong:
+    ```sh
+    swift rlhf --rlhf_type dpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_model output/rm
+    ```
+
+    Right:
+    ```sh
+    swift rlhf --rlhf_type dpo --model Qwen/Qwen3-8B --dataset data.jsonl
+    ```
+
+    Source: swift/pipelines/train/rlhf.py:SwiftRLHF._get_trainer_kwargs
+    Not shown on CPU: the arguments are accepted; building the trainer raises
+    """
+    algorithm, models = kind(c), c.v.get("reward_model")
+    if algorithm is None or algorithm in ("ppo", "grpo") or not isinstance(models, tuple) or not models:
+        return
+    template = "--reward_model with --rlhf_type {kind}: the model is loaded, and the trainer then stops at the argument; only PPO and GRPO take one"
+    yield c.finding(template, "reward_model", flags=["rlhf_type"], kind=algorithm, fix=c.drop_flag("reward_model"))

@@ -45,6 +45,28 @@ def teachers(run: RunCheck) -> list[Pair]:
     return made
 
 
+_LABEL = re.compile(r"\b(?:node|machine|host)\s*[-_#: ]?\s*([a-z]|\d+|[a-z]+\d+|\d+\.\d+\.\d+\.\d+)\b", re.I)
+
+
+def machines(run: RunCheck, view: View) -> frozenset[str]:
+    """Labels of the machines that a job is meant for: its host, else what the comments above it say (`# node A`). Empty where nothing says it."""
+    job = view.job
+    if job.host is not None:
+        return frozenset((job.host,))
+    source = run.run.sources.get(job.span.file)
+    if source is None:
+        return frozenset()
+    before = [other.job.span.end for other in run.views if other.job.span.file == job.span.file and other.job.span.end <= job.span.start]
+    text = source.data[max(before, default=0) : job.span.start].decode("utf-8", "replace")
+    return frozenset(label.lower() for line in text.splitlines() if line.lstrip().startswith("#") for label in _LABEL.findall(line))
+
+
+def apart(run: RunCheck, a: View, b: View) -> bool:
+    """The two jobs are said to run on different machines."""
+    one, other = machines(run, a), machines(run, b)
+    return bool(one) and bool(other) and not one & other
+
+
 @rule("PRS001", "server-port-differs", consequence="hangs", scope="run", since="3.10")
 def server_port_differs(run: RunCheck) -> Iterator[Finding]:
     """The trainer knocks at another port than the one its server listens on.
@@ -114,7 +136,7 @@ def server_and_trainer_share_devices(run: RunCheck) -> Iterator[Finding]:
 
 
 def _shared(run: RunCheck, pair: Pair) -> Iterator[Finding]:
-    if not (pair.endpoint.local or at_the_same_time(run.run, pair.server.job, pair.trainer.job)):
+    if not (pair.endpoint.local or at_the_same_time(run.run, pair.server.job, pair.trainer.job)) or apart(run, pair.server, pair.trainer):
         return
     mine, theirs = device_ids(pair.trainer), device_ids(pair.server)
     shared = sorted((mine or frozenset()) & (theirs or frozenset()), key=lambda x: (len(x), x))
@@ -415,3 +437,41 @@ def server_not_used(run: RunCheck) -> Iterator[Finding]:
 
 def _names_a_server(view: View) -> bool:
     return bool(view.get("vllm_server_host")) or bool(view.get("vllm_server_base_url"))
+
+
+@rule("PRS009", "loopback-to-another-machine", consequence="hangs", confidence="medium", scope="run", since="4.0")
+def loopback_to_another_machine(run: RunCheck) -> Iterator[Finding]:
+    """The server stands on another machine, but the trainer looks for it on its own.
+
+    The comments above the commands (or the hosts they are sent to) put them on different machines, and the trainer's address is the loopback one.
+
+    In the log: `ConnectionError: Servers not reachable after 240.0s: ['http://127.0.0.1:8000']`
+
+    Wrong:
+    ```sh
+    # node A
+    # CUDA_VISIBLE_DEVICES=0 swift rollout --model Qwen/Qwen3-8B
+    # node B
+    CUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --num_generations 4 --use_vllm true --vllm_mode server --vllm_server_host 127.0.0.1
+    ```
+
+    Right:
+    ```sh
+    # node A
+    # CUDA_VISIBLE_DEVICES=0 swift rollout --model Qwen/Qwen3-8B
+    # node B
+    CUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --num_generations 4 --use_vllm true --vllm_mode server --vllm_server_host 10.0.0.5
+    ```
+
+    Source: swift/rlhf_trainers/vllm_client.py:VLLMInferClient.check_server
+    Not shown on CPU: no server is there to be reached
+    """
+    for pair in (*rollouts(run), *teachers(run)):
+        if pair.endpoint.local and apart(run, pair.server, pair.trainer):
+            c = run.job(pair.trainer)
+            theirs, mine = names(sorted(machines(run, pair.server))), names(sorted(machines(run, pair.trainer)))
+            template = "the server is meant for {theirs} and the trainer for {mine}, but the trainer looks for it at {host}, on its own machine; give the server's address"
+            related = [(run.job(pair.server).span(None), "the server")]
+            yield c.finding(
+                template, pair.endpoint.flag, related=related, theirs=theirs, mine=mine, host=pair.endpoint.host, fix=f"--{pair.endpoint.flag} <address of the server's machine>"
+            )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -28,6 +29,8 @@ NOT_IN_COLOCATE = (
 """Accepted, but the colocated engine is built without them."""
 
 SHAPES_THE_ENGINE = NOT_IN_COLOCATE[:5]
+_QUANTISED = re.compile(r"[-_](awq|gptq|bnb-4bit|4bit|8bit)\b", re.I)
+
 ONLY_IN_COLOCATE = ("sleep_level", "offload_model", "offload_optimizer")
 
 
@@ -134,7 +137,7 @@ def offload_without_colocate(c: JobCheck) -> Iterator[Finding]:
 
 @rule("ROL024", "quantised-weights-to-vllm", consequence="wrong", confidence="medium", routes=("swift rlhf",), since="4.0")
 def quantised_weights_to_vllm(c: JobCheck) -> Iterator[Finding]:
-    """Weights quantised while loading, and vLLM.
+    """Quantised weights and vLLM.
 
     The trainer sends its weights to the engine, and quantised ones do not fit: an engine in bf16 stops at their shape, and one in 4 bits keeps the old
     scales when an adapter is merged into them. Only the adapter itself can be sent: 4-bit bitsandbytes, colocate, `--vllm_enable_lora true`.
@@ -154,8 +157,15 @@ def quantised_weights_to_vllm(c: JobCheck) -> Iterator[Finding]:
     Source: swift/rlhf_trainers/rollout_mixin.py:RolloutTrainerMixin._move_full_model_to_vllm, _prepare_vllm_engine
     Not shown on CPU: the arguments are accepted; the first weight synchronisation fails
     """
-    method = c.v.get("quant_method")
-    if kind(c) not in ROLLOUT_TYPES or c.v.get("use_vllm") is not True or method not in ("bnb", "hqq", "eetq", "quanto"):
+    method, model = c.v.get("quant_method"), c.v.get("model")
+    if kind(c) not in ROLLOUT_TYPES or c.v.get("use_vllm") is not True:
+        return
+    quantised = _QUANTISED.search(model.rstrip("/").rsplit("/", 1)[-1]) if isinstance(model, str) else None
+    if quantised is not None and method is None:
+        template = "{model} holds quantised weights ({name}): adapters cannot be merged into them, and they cannot be sent to the vLLM engine; train the unquantised model, or generate with --use_vllm false"
+        yield c.finding(template, "model", flags=["use_vllm"], model=model, name=quantised.group(1), fix="the unquantised model, or --use_vllm false")
+        return
+    if method not in ("bnb", "hqq", "eetq", "quanto"):
         return
     bits, lora = c.v.get("quant_bits"), c.v.get("vllm_enable_lora")
     if bits is UNKNOWN or (bits is None and method != "eetq"):
