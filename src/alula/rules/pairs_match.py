@@ -130,6 +130,8 @@ def lora_sync_on_one_side(run: RunCheck) -> Iterator[Finding]:
 def lora_rank_too_large(run: RunCheck) -> Iterator[Finding]:
     """The trainer's adapter has a higher rank than the server's engine was built for.
 
+    The engine reserves room for adapters up to `vllm_max_lora_rank`, 16 by default, and refuses larger ones.
+
     In the log: `ValueError: LoRA rank 64 is greater than max_lora_rank 16` in the server's log, while the trainer waits
 
     Wrong:
