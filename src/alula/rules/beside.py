@@ -41,6 +41,11 @@ def local_file(whole: RunCheck, name: str, script: str | None = None) -> Path | 
     return None
 
 
+def from_comment(view: View) -> bool:
+    """A job that only a comment of a plugin or of rows names: what it does not say counts as not said."""
+    return view.job.commented and view.job.file.endswith((".py", ".json", *ROWS_SUFFIXES))
+
+
 # --- rows ---
 
 
@@ -138,6 +143,8 @@ def _data_of(c: JobCheck, flag: str) -> Data | None:
     user = columns_mapping(c.v)
     automatic = c.v.get("disable_auto_column_mapping", False)
     known_mapping = user is not None and automatic is not UNKNOWN and c.v.get("custom_dataset_info") in ((), None)
+    if from_comment(c.v) and not any(c.v.use(name) for name in ("columns", "disable_auto_column_mapping", "custom_dataset_info")):
+        user, automatic, known_mapping = {}, False, True
     stand_in = c.whole.dataset_file if flag == "dataset" else None
     if stand_in is not None:
         sample = _sample(c.whole, Path(stand_in), stand_in)
@@ -357,7 +364,7 @@ def plugins_of(whole: RunCheck, view: View) -> Loaded:
 def _plugins_of(whole: RunCheck, view: View) -> Loaded:
     loose = loose_plugins(whole)
     tokens: list[Token] = []
-    complete = not view.open_ended
+    complete = not view.open_ended or from_comment(view)
     for flag in ("external_plugins", "custom_register_path"):
         use = view.use(flag)
         if use is not None:

@@ -380,6 +380,9 @@ def _megatron_rlhf(v: Derivation) -> None:
         v.put("num_generations", 1, "GKD samples one completion a prompt")
     if kind == "grpo":
         v.put("remove_unused_columns", False, "rlhf_type grpo")
+        rewards = v["reward_funcs"]
+        if isinstance(rewards, tuple) and "soft_overlong" in rewards:
+            v.default("soft_max_length", v["max_completion_length"], "max_completion_length")
         _advantage_defaults(v)
         v.default("cosine_max_len", v["max_completion_length"], "max_completion_length")
         if v["use_gym_env"] is None and v["gym_env"] is not None:
