@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from alula.run.finding import Finding
-from alula.run.job import Cluster, Command, EnvEntry, Job, Launch, RaySpec, Run
+from alula.run.job import Cluster, Command, EnvEntry, Job, Launch, Run
 from alula.run.source import Source, Span, Token
 
 from .config import env_block, flatten, is_ray, ray_shared_words, ray_spec, read_config
@@ -225,7 +225,7 @@ class _Builder:
         if entries is None:  # still a Ray job, of unknown size
             unknown = replace(token, unresolved=(token.text,))
             launch = Launch("ray", nproc=unknown)
-            return replace(job, argv=(unknown,), launches=(launch,), ray=RaySpec({}, {}, (), token.text), config=token.text)
+            return replace(job, argv=(unknown,), launches=(launch,), config=token.text)
         return ray_job(job, entries, token.text)
 
     def _entries(self, token: Token) -> Mapping[str, Entry] | None:

@@ -345,7 +345,7 @@ def no_rollout(c: JobCheck) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-@rule("RAY011", "ray-no-end-of-training", routes=ROUTE, since="4.3")
+@rule("RAY011", "ray-no-end-of-training", consequence="wrong", routes=ROUTE, since="4.3")
 def no_end(c: JobCheck) -> Iterator[Finding]:
     """A Ray job without a length of training.
 
