@@ -97,6 +97,7 @@ def answer(request: dict[str, Any], home: Path) -> dict[str, Any]:
 
 
 def _child(request: dict[str, Any], folder: Path, sink: int) -> None:
+    gc.disable()  # a collection would touch, and so copy, every page of the warm state
     os.setsid()  # so that Ctrl-C reaches only the client, which then ends everything
     result: dict[str, Any]
     try:

@@ -23,6 +23,9 @@ from conformance.client import Oracle
 from conformance.report import Disagreement, Report
 
 
+IMPORTED = (".py", ".json", ".jsonl")  # what a command reads; scripts and configurations are in its words already
+
+
 def run(oracle: Oracle) -> Report:
     """Build every row to every target and judge every job in it."""
     report = Report("build")
@@ -49,7 +52,7 @@ def run(oracle: Oracle) -> Report:
                 if finding.severity == "error":
                     report.disagreements.append(Disagreement(case, f"alula check {finding.code}", "no error", finding.message[:200]))
             for index in range(len(reading.views)):
-                asked = alula_side.request(reading, index, built.files)
+                asked = alula_side.request(reading, index, {n: t for n, t in built.files.items() if n.endswith(IMPORTED)})
                 if isinstance(asked, str):
                     report.skip(f"a job, {asked}")
                     continue

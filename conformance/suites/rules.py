@@ -1,7 +1,7 @@
 """Every rule's own examples before the judge.
 
 The wrong example of an error that says `refused` must be refused, unless the page says why it cannot show on a CPU; one that says otherwise
-(`wrong`, `hangs`, `waste`) must get past the arguments. Every right example must be accepted.
+(`wrong`, `hangs`, `waste`) must get past the arguments, and so must that of a warning. Every right example must be accepted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ def _wrong(
             yield Disagreement(case, "verdict", "refused", "accepted", f"not shown on CPU: {unshown}" if unshown else "")
         elif unshown:
             yield Disagreement(case, "page", f"not shown on CPU: {unshown}", alula_side.words_of(refusals[0]))
-    elif rule.consequence != "refused" and (early := [a for a in refusals if a["stage"] in alula_side.ARGUMENT_STAGES]):
+    elif (
+        rule.severity != "info"
+        and rule.consequence != "refused"
+        and (early := [a for a in refusals if a["stage"] in alula_side.ARGUMENT_STAGES])
+    ):
         yield Disagreement(
             case, "consequence", f"{rule.severity} {rule.consequence}: gets past the arguments", alula_side.words_of(early[0])
         )
