@@ -14,6 +14,7 @@ from .context import JobCheck, RunCheck, names
 from .registry import MEGATRON, TRAIN, rule
 
 DEFAULT_PORT = 29500  # torchrun's static rendezvous
+GROUP_PORT = 51216  # of the weight-sync group, where --vllm_server_group_port is not given (rlhf_trainers/vllm_client.py)
 _LOOPBACK = re.compile(r"^(localhost|127(\.\d+){0,3}|::1|0\.0\.0\.0)$")
 _WAIT = re.compile(rb"(?m)(?:^|[;&|]|\bthen\b|\bdo\b)\s*wait\b")
 _RENDEZVOUS = ("rdzv_endpoint", "rdzv-endpoint", "rdzv_id", "rdzv-id", "standalone")
@@ -419,6 +420,8 @@ def master_port_of_a_server(c: JobCheck) -> Iterator[Finding]:
         return
     for flag in ("vllm_server_port", "vllm_server_group_port"):
         value = c.v.get(flag)
+        if value is None and flag == "vllm_server_group_port":
+            value = GROUP_PORT
         ports = value if isinstance(value, tuple) else (value,)
         if port in ports or str(port) in ports:
             template = "MASTER_PORT={port} is also --{flag} {port} on this host: one port cannot serve both; MASTER_PORT={free}"
