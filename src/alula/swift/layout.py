@@ -46,7 +46,7 @@ class Layout:
         flat = self.flat
         if not flat or flat[0] != "E":
             yield f"it must begin with E (embedding), not {flat[:1] or 'nothing'}"
-        elif flat[-1] != "L":
+        if flat and flat[-1] != "L":
             yield f"it must end with L (loss), not {flat[-1]}"
         for letter in "EL":
             if flat.count(letter) > 1:
