@@ -33,7 +33,7 @@ def test_unreadable(text: str) -> None:
 def test_faults_come_in_order() -> None:
     assert not list(parse_layout("Ett|ttL").faults(4, None, 2))
     assert [fault[:12] for fault in parse_layout("tE|t").faults(3, 1, 2)] == ["it must begi", "it must end ", "it places 2 ", "it places 0 "]
-    assert "last virtual stage" in next(parse_layout("Et|tmL").faults(2, 1, 1))
+    assert "last virtual stage" in next(parse_layout("Et|tm||L").faults(2, 1, 2))
     assert not list(parse_layout("Et|tmL").faults(2, 1, 2))
 
 
