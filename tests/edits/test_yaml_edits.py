@@ -156,7 +156,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "in braces, last": ("m: {a: 1, b: [1, 2]}\n", "b", "m: {a: 1}\n"),
     "the only one of a mapping": ("a: 1\nENV:\n  X: 1\n", "X", "a: 1\n"),
     "a literal": ("a: |\n  x\n\n  y\n\nb: 1\n", "a", "\nb: 1\n"),
-    "no newline at the end": ("a: 1\nb: 2", "b", "a: 1"),
+    "no newline at the end": ("a: 1\nb: 2", "b", "a: 1\n"),
     "Windows line ends": ("a: 1\r\nb: 2\r\nc: 3\r\n", "b", "a: 1\r\nc: 3\r\n"),
     "an alias": ("a: &x 1\nb: *x\nc: 3\n", "b", "a: &x 1\nc: 3\n"),
     "in a here-document": (

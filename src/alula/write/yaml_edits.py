@@ -237,6 +237,5 @@ def _removal(source: Source, step: _Step) -> tuple[int, int]:
     if before.strip():  # `- key: …`: the next key moves up behind the dash
         return start, siblings[at + 1].key.span.start
     newline = data.find(b"\n", end)
-    if newline != -1:
-        return line, newline + 1
-    return len(data[:line].rstrip(b"\r\n")), len(data)
+    # Without a newline at the end of the file, the one before stays: it may belong to a literal.
+    return line, len(data) if newline == -1 else newline + 1
