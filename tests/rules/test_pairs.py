@@ -72,6 +72,7 @@ HITS = [
     ("PRS105", both(server("--multi_turn_scheduler gym_scheduler --max_turns 3 --gym_env math_env"), trainer("--use_gym_env false"))),
     ("PRS106", both(server("--multi_turn_scheduler thinking_tips_scheduler --max_turns 3"), trainer())),
     ("PRS106", both(server("--multi_turn_scheduler gym_scheduler --max_turns 3 --gym_env math_env"), trainer())),
+    ("PRS106", both(server("--multi_turn_scheduler gym_scheduler --max_turns 3 --use_gym_env true"), trainer())),  # which one, say the rows
     ("PRS107", both(server("--enable_thinking true"), trainer())),
     ("PRS107", both(server("--template qwen3_thinking"), trainer("--template qwen3_nothinking"))),
     ("PRS107", both("MAX_PIXELS=1003520 " + server(), trainer())),
@@ -120,6 +121,7 @@ SILENT = [
     ("PRS105", both(server(), trainer("--gym_env math_env --multi_turn_scheduler gym_scheduler --max_turns 3"))),
     ("PRS106", both(server("--multi_turn_scheduler math_tip_trick --max_turns 3"), trainer("--vllm_server_pass_dataset true"))),
     ("PRS106", both(server("--multi_turn_scheduler mine --max_turns 3"), trainer())),
+    ("PRS106", both(server("--multi_turn_scheduler gym_scheduler --max_turns 3 --gym_env frozen_lake --external_plugins p.py"), trainer())),
     ("PRS107", both(server("--enable_thinking false"), trainer("--enable_thinking false"))),
     ("PRS107", "export MAX_PIXELS=1003520\n" + both(server(), trainer())),
     ("PRS107", both(server(), trainer("--template qwen3_thinking"))),  # the server's default may be the same
@@ -175,6 +177,17 @@ def test_one_after_the_other_may_share_it(check: Checker) -> None:
 def test_two_trainers_want_one_server(check: Checker) -> None:
     script = both(server(), "MASTER_PORT=29501 " + trainer(devices="0,1", count=2) + " &\nMASTER_PORT=29502 " + trainer(devices="2,3", count=2))
     assert only(check(script), "PRS113").severity == "error"
+
+
+def test_a_server_that_makes_way_is_found(check: Checker) -> None:
+    """`swift deploy` holds 8000, so the rollout server beside it ends up on 8001."""
+    script = both(f"{teacher('')} &\n{server()}", trainer("--vllm_server_port 8001"))
+    assert "PRS001" not in {f.code for f in check(script)}
+
+
+@pytest.mark.parametrize(("port", "wanted", "severity"), [("", 8001, "warning"), ("--port 8000", 8001, "error"), ("", 9000, "error"), ("--port 8001", 8000, "error")])
+def test_counting_on_a_moved_port_is_a_trap(check: Checker, port: str, wanted: int, severity: str) -> None:
+    assert only(check(both(server(port), trainer(f"--vllm_server_port {wanted}"))), "PRS001").severity == severity
 
 
 def test_commented_companion_counts(check: Checker) -> None:

@@ -99,12 +99,17 @@ def server_port_differs(run: RunCheck) -> Iterator[Finding]:
         default = "" if pair.trainer.use(flag) is not None else " (the default)"
         said = "" if pair.server.use("port") is not None else " (the default)"
         template = "the trainer looks for its server at {host}:{wanted}{default}, but `{route}` of this run listens on {port}{said}; use one port on both sides"
+        wanted = pair.endpoint.port or 0
+        counted_on = bool(said) and 0 < wanted - (port or 0) <= 10  # another program may hold the default port, and the server move on
+        if counted_on:
+            template += f" (it moves on where {port} is taken; do not count on it, give it --port {wanted})"
         fix = c.set_flag(flag, str(port)) if flag == "vllm_server_port" else f"--{flag} with port {port}"
-        yield c.finding(
+        finding = c.finding(
             template, flag if pair.trainer.use(flag) is not None else pair.endpoint.flag, flags=[flag, "port"], host=pair.endpoint.host,
-            related=[(run.job(pair.server).span("port"), f"listens on {port}")], wanted=pair.endpoint.port, default=default, route=pair.server.route,
-            port=port, said=said, fix=fix,
+            related=[(run.job(pair.server).span("port"), f"listens on {port}")], wanted=wanted, default=default, route=pair.server.route, port=port, said=said,
+            fix=fix,
         )  # fmt: skip
+        yield replace(finding, severity="warning", confidence="medium") if counted_on else finding
 
 
 @rule("PRS002", "server-and-trainer-share-devices", consequence="wrong", scope="run", since="3.10")

@@ -12,7 +12,8 @@ from alula.swift.launch import env_text
 from alula.swift.pairs import Pair
 from alula.swift.parse import UNKNOWN
 
-from .context import RunCheck
+from .beside import data_of
+from .context import JobCheck, RunCheck
 from .pairs import rollouts
 from .registry import rule
 from .rl import empty, given, whole
@@ -23,8 +24,8 @@ IMAGE_VARIABLES = (
 )  # fmt: skip
 """They decide into how many tokens an image goes, on either side."""
 
-NEEDS_ROWS = {"math_tip_trick": "solution", "thinking_tips_scheduler": "solution"}
-"""Built-in schedulers that read a column of the row, and the column."""
+NEEDS_ROWS = {"math_tip_trick": "solution", "thinking_tips_scheduler": "solution", "math_env": "problem"}
+"""Built-in schedulers and environments that read a column of the row, and the column."""
 
 GYM_SCHEDULERS = ("gym_scheduler", "openenv_scheduler")
 
@@ -278,12 +279,19 @@ def rows_not_passed_to_server(run: RunCheck) -> Iterator[Finding]:
         trainer, server = run.job(pair.trainer), run.job(pair.server)
         related = [(server.span("multi_turn_scheduler"), scheduler)]
         fix = trainer.set_flag("vllm_server_pass_dataset", "true")
-        if scheduler in NEEDS_ROWS:
-            template = "the server's scheduler {scheduler} reads the column {column}, which the trainer does not send: add --vllm_server_pass_dataset true here"
-            yield trainer.finding(template, None, flags=["vllm_server_pass_dataset"], related=related, scheduler=scheduler, column=NEEDS_ROWS[scheduler], fix=fix)
-        elif scheduler in GYM_SCHEDULERS or pair.server.get("use_gym_env") is True:
-            template = "the server's environment gets no columns of the row (env_config and the like): add --vllm_server_pass_dataset true here"
+        gym = pair.server.get("gym_env") if scheduler in GYM_SCHEDULERS or pair.server.get("use_gym_env") is True else scheduler
+        reader = gym if gym is not None else scheduler
+        if reader in NEEDS_ROWS:
+            template = "the server's {reader} reads the column {column}, which the trainer does not send: add --vllm_server_pass_dataset true here"
+            yield trainer.finding(template, None, flags=["vllm_server_pass_dataset"], related=related, reader=reader, column=NEEDS_ROWS[reader], fix=fix)
+        elif gym is None or (gym is not UNKNOWN and gym != scheduler and _has_column(trainer, "env_config")):
+            template = "the server's environment gets no columns of the row (its name and settings in env_config): add --vllm_server_pass_dataset true here"
             yield replace(trainer.finding(template, None, flags=["vllm_server_pass_dataset"], related=related, fix=fix), severity="warning", confidence="medium")
+
+
+def _has_column(c: JobCheck, name: str) -> bool:
+    data = data_of(c)
+    return data is not None and data.columns is not None and name in data.columns
 
 
 @rule("PRS107", "sides-encode-differently", severity="warning", consequence="wrong", confidence="medium", scope="run", since="4.0")

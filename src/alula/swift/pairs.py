@@ -6,7 +6,7 @@ Sources (ms-swift 4.6): `rlhf_trainers/vllm_client.py`, `arguments/deploy_args.p
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from .effective import View
 from .parse import UNKNOWN
 
 RLHF_ROUTES = ("swift rlhf", "megatron rlhf")
+SERVER_ROUTES = ("swift rollout", "swift deploy")
 GROUP_PORT = 51216
 """First port of the weight-sync group; server number n gets this + n."""
 
@@ -126,23 +127,36 @@ def listens_on(server: View) -> int | None:
     return _integer(server.get("port"))
 
 
+def moved_to(server: View, views: Sequence[View]) -> int | None:
+    """Where a server ends up when the servers written before it in the run take their ports first; its own port when none is in the way."""
+    port = listens_on(server)
+    if port is None:
+        return None
+    taken = {moved_to(other, views) for other in views if other.route in SERVER_ROUTES and other.index < server.index}
+    while port in taken:
+        port += 1
+    return port
+
+
 def rollout_pairs(views: Sequence[View]) -> list[Pair]:
     """Trainers in server mode and the `swift rollout` servers of the same run."""
-    return _match(views, [view for view in views if view.route == "swift rollout"], rollout_endpoints)
+    return _match(views, "swift rollout", rollout_endpoints)
 
 
 def teacher_pairs(views: Sequence[View]) -> list[Pair]:
     """Trainers with a teacher server and the `swift deploy` servers of the same run."""
-    return _match(views, [view for view in views if view.route == "swift deploy"], teacher_endpoints)
+    return _match(views, "swift deploy", teacher_endpoints)
 
 
-def _match(views: Sequence[View], servers: list[View], endpoints: Any) -> list[Pair]:
+def _match(views: Sequence[View], route: str, endpoints: Callable[[View], tuple[Endpoint, ...]]) -> list[Pair]:
+    servers = [view for view in views if view.route == route]
     pairs: list[Pair] = []
     lone: list[tuple[View, Endpoint]] = []
     for trainer in views:
         turn: dict[int | None, int] = {}
         for endpoint in endpoints(trainer):
             same = [server for server in servers if endpoint.port is not None and listens_on(server) == endpoint.port]
+            same = same or [server for server in servers if endpoint.port is not None and moved_to(server, views) == endpoint.port]
             if same:  # several servers on one port are several machines, in the order of the hosts
                 at = turn.get(endpoint.port, 0)
                 turn[endpoint.port] = at + 1
