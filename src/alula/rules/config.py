@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from alula.read.config import read_config
 from alula.read.errors import ReadError
-from alula.run.finding import Finding
+from alula.run.finding import Finding, Fix
 from alula.run.source import Token
 
 from .context import JobCheck
@@ -60,6 +60,13 @@ def _raw(c: JobCheck, token: Token) -> str:
     """What stands in the file where the token comes from."""
     source = c.whole.run.sources.get(token.definition.file)
     return "" if source is None else source.text(token.definition)
+
+
+def _quoted(c: JobCheck, token: Token, description: str, word: str) -> Fix:
+    source = c.whole.run.sources.get(token.definition.file)
+    if source is None or source.path is None:
+        return Fix(description)
+    return c.edit(description, [(token.definition, f'"{word}"')], "safe")
 
 
 @rule("CFG002", "none-as-text", consequence="wrong")
@@ -147,7 +154,7 @@ def word_read_as_boolean(c: JobCheck) -> Iterator[Finding]:
             raw = _raw(c, token).strip()
             if raw.lower() in _BOOLEANS:
                 template = "{flag}: {raw} is a boolean to YAML and arrives as {text}; quote it: {flag}: \"{raw}\""
-                yield c.finding(template, token, flags=[use.name], flag=use.name, raw=raw, text=token.text, fix=c.set_flag(use.name, raw, safety="safe"))
+                yield c.finding(template, token, flags=[use.name], flag=use.name, raw=raw, text=token.text, fix=_quoted(c, token, f'{use.name}: "{raw}"', raw))
 
 
 @rule("CFG004", "mapping-in-list", consequence="wrong")

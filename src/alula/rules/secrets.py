@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from alula.run.finding import Finding
 from alula.run.redact import find as find_secrets
+from alula.run.redact import secret_name
 from alula.run.source import Span
 
 from .context import RunCheck
@@ -15,6 +16,12 @@ from .registry import rule
 MOST = 20  # findings of one source; a leaked key file would give thousands
 _PIPED = re.compile(rb"(?:curl|wget)\b[^\n|;#]*\|\s*(?:sudo\s+)?(?:ba|z)?sh\b|(?:ba)?sh\s+<\(\s*(?:curl|wget)\b[^)\n]*\)|eval\s+\"?\$\(\s*(?:curl|wget)\b[^)\n]*\)")
 _NAME = re.compile(r"([A-Za-z_][\w-]*)[\"']?\]?\s*(?::-|:=|[:=])?\s*[\"']?$")
+
+
+def _label(before: str) -> str:
+    """The name that the secret is given to, when one stands right before it; never another secret."""
+    match = _NAME.search(before)
+    return match[1] if match is not None and secret_name(match[1]) and not find_secrets(match[1]) else ""
 
 
 @rule("SEC001", "secret-in-file", severity="warning", consequence="waste", scope="run")
@@ -51,8 +58,8 @@ def secret_in_file(run: RunCheck) -> Iterator[Finding]:
         for secret in find_secrets(text)[:MOST]:
             start = len(text[: secret.start].encode("utf-8", "surrogateescape"))
             end = start + len(text[secret.start : secret.end].encode("utf-8", "surrogateescape"))
-            label = _NAME.search(text[max(0, secret.start - 80) : secret.start])
-            what = label[1].lstrip("-") if label else "a secret"
+            label = _label(text[max(0, secret.start - 80) : secret.start])
+            what = label or "a secret"
             template = "{what} is written here ({shown}): whoever gets this file has it; take it from the environment and change it"
             yield c.finding(template, Span(name, start, end), flags=[what] if label else [], what=what, shown=secret.shown, fix=f"{what} from the environment: \"${{{what.upper()}:?}}\"" if label else "from the environment")
 
