@@ -49,6 +49,7 @@ HITS = [
     ("ALG301", f"{GRPO} --rpo_alpha 0.1"),
     ("ALG302", f"{HF} --rlhf_type gkd --teacher_model Qwen/Qwen3-32B --reward_funcs accuracy"),
     ("ALG303", f"{HF} --rlhf_type kto --gradient_accumulation_steps 4 --use_vllm true"),
+    ("ALG305", f"{GRPO} --beta 0 --ref_adapters a"),
     ("ALG304", f"{HF} --rlhf_type gkd --teacher_model Qwen/Qwen3-32B --reward_model a"),
 ]
 
@@ -86,6 +87,8 @@ SILENT = [
     ("ALG301", f"{GRPO} --num_iterations 2 --use_vllm true --vllm_mode colocate --sleep_level 1"),
     ("ALG302", f"{HF} --rlhf_type ppo --reward_funcs accuracy"),  # ALG011 says it
     ("ALG303", f"{HF} --rlhf_type kto --gradient_accumulation_steps 4 --use_vllm false"),
+    ("ALG305", f"{GRPO} --ref_adapters a"),
+    ("ALG305", f"{HF} --rlhf_type dpo --beta 0 --tuner_type full --ref_model a"),
     ("ALG304", f"{HF} --rlhf_type ppo --reward_model a"),
     ("ALG304", f"{GRPO} --reward_model a"),
 ]

@@ -167,3 +167,31 @@ def reward_model_of_another_algorithm(c: JobCheck) -> Iterator[Finding]:
         return
     template = "--reward_model with --rlhf_type {kind}: the model is loaded, and the trainer then stops at the argument; only PPO and GRPO take one"
     yield c.finding(template, "reward_model", flags=["rlhf_type"], kind=algorithm, fix=c.drop_flag("reward_model"))
+
+
+@rule("ALG305", "reference-without-penalty", severity="warning", consequence="waste", routes=("swift rlhf",), since="4.0")
+def reference_without_penalty(c: JobCheck) -> Iterator[Finding]:
+    """A reference for GRPO, and `beta 0`.
+
+    With `beta 0` there is no KL penalty, and ms-swift drops the reference model without a word. (GRPO's default is 0.04.)
+
+    In the log: no `kl`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --tuner_type full --beta 0 --ref_model output/sft
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs accuracy --tuner_type full --beta 0.04 --ref_model output/sft
+    ```
+
+    Source: swift/arguments/rlhf_args.py:RLHFArguments.__post_init__
+    """
+    if kind(c) != "grpo" or c.v.get("beta") != 0:
+        return
+    for name in ("ref_model", "ref_adapters"):
+        if c.v.written(name):
+            template = "--{name} is not used: --beta 0 has no KL penalty; give a beta above 0 (0.04 is the default), or drop the reference"
+            yield c.finding(template, name, flags=["beta"], name=name, related=[("beta", "0 here")], fix=c.drop_flag(name))

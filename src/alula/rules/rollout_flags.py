@@ -331,3 +331,28 @@ def _trainer(c: JobCheck) -> JobCheck | None:
 
 def _count(value: object) -> int:
     return len(value) if isinstance(value, (list, tuple)) else 0 if value is None else 1
+
+
+@rule("ROL029", "regex-without-vllm", severity="warning", consequence="wrong", routes=("swift rlhf",), since="4.0")
+def regex_without_vllm(c: JobCheck) -> Iterator[Finding]:
+    """`structured_outputs_regex` without vLLM: completions are not held to the pattern.
+
+    Only vLLM samples under a pattern; the transformers engine does not look at it.
+
+    In the log: nothing
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs format --structured_outputs_regex '<think>.*</think>'
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --dataset data.jsonl --reward_funcs format --structured_outputs_regex '<think>.*</think>' --use_vllm true --vllm_mode colocate
+    ```
+
+    Source: swift/infer_engine/vllm_engine.py:VllmEngine; swift/rlhf_trainers/args_mixin.py:RolloutTrainerArgumentsMixin
+    """
+    if kind(c) in ROLLOUT_TYPES and c.v.get("use_vllm") is False and isinstance(given(c.v, "structured_outputs_regex"), str):
+        template = "--structured_outputs_regex holds completions to a pattern with vLLM only; add --use_vllm true --vllm_mode colocate, or drop it"
+        yield c.finding(template, "structured_outputs_regex", flags=["use_vllm"], fix=c.drop_flag("structured_outputs_regex"))
