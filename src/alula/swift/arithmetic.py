@@ -67,9 +67,9 @@ def nearest_multiples(number: int, step: int) -> tuple[int, ...]:
 
 
 def data_parallel(world_size: int, tensor: int, pipeline: int, context: int) -> int | None:
-    """Megatron's data parallel size, or None where the product does not divide the world."""
+    """Megatron's data parallel size, or None where the product does not divide the world, or there is no process."""
     product = tensor * pipeline * context
-    return None if product <= 0 or world_size % product else world_size // product
+    return None if product <= 0 or world_size <= 0 or world_size % product else world_size // product
 
 
 def train_iters(rows: int, micro_batch_size: int, data_parallel_size: int, global_batch_size: int, epochs: float, per_prompt: int = 1) -> int:
