@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from alula.facts.swift import SwiftFacts
-from alula.run.job import Job
-from alula.run.model import ModelShape
 from alula.run.source import Token
 from alula.write import rayjob, shell, slurm
 from alula.write import yaml as yaml_writer
@@ -15,6 +13,11 @@ from alula.write import yaml as yaml_writer
 from .intent import BuildError, Intent, Target
 from .recipes import Made, make
 from .words import HERE
+
+if TYPE_CHECKING:
+    from alula.facts.swift import SwiftFacts
+    from alula.run.job import Job
+    from alula.run.model import ModelShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,10 @@ Sources (ms-swift 4.6): `arguments/rlhf_args.py`, `rlhf_trainers/{grpo,gkd}_trai
 
 from __future__ import annotations
 
-from .intent import Intent
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .intent import Intent
 
 MEGATRON_TYPES = ("dpo", "kto", "rm", "grpo", "gkd")
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alula.read.run import ReadOptions, load_source, read_source, together
-from alula.run.job import Run
 
-from .compose import Built
-from .intent import Target
+if TYPE_CHECKING:
+    from alula.run.job import Run
+
+    from .compose import Built
+    from .intent import Target
 
 
 def reread(built: Built, target: Target, folder: Path, version: str) -> Run:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from math import gcd, lcm
-
-from alula.run.model import ModelShape
+from typing import TYPE_CHECKING
 
 from .intent import BuildError, Intent
+
+if TYPE_CHECKING:
+    from alula.run.model import ModelShape
 
 TARGET_COMPLETIONS = 64  # completions an optimizer step that a first GRPO run can learn from
 

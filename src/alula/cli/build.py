@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from alula.build.compose import Built, build
 from alula.build.intent import RLHF_TYPES, ROUTES, BuildError, Intent, Parallel, Placement, Reward, Sampling, Sharding, Target, Teacher
 from alula.facts import swift as facts
-from alula.run.finding import Finding
-from alula.run.source import Source
 
 from .options import emit, format_options, parse_cluster, resolve_version
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.source import Source
 
 
 @click.command("build")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from alula.output.report import Report
 from alula.rules.engine import Selection, check_run
 from alula.run.finding import SEVERITIES, Finding
-from alula.run.job import Job
-from alula.run.source import Source, Token
 
 from .options import Inputs, emit, format_options, load_inputs, run_options, wants_color
+
+if TYPE_CHECKING:
+    from alula.run.job import Job
+    from alula.run.source import Source, Token
 
 
 def _codes(values: Sequence[str]) -> tuple[str, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from alula.rules.engine import views_of
-from alula.swift.effective import View
 
 from .options import emit, format_options, load_inputs, resolve_version
+
+if TYPE_CHECKING:
+    from alula.swift.effective import View
 
 
 @click.command("diff")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +16,9 @@ from alula.facts import swift as facts
 from alula.read.errors import ReadError
 from alula.read.run import CONFIG_SUFFIXES, ReadOptions, load_source, read_command, read_source, together
 from alula.run.job import Cluster, Run
-from alula.run.model import ModelShape
+
+if TYPE_CHECKING:
+    from alula.run.model import ModelShape
 
 F = TypeVar("F", bound=Callable[..., Any])
 

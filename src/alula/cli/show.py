@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from alula.rules.engine import views_of
-from alula.run.job import Run
-from alula.swift.effective import View
 
 from .options import Inputs, emit, format_options, load_inputs, run_options
+
+if TYPE_CHECKING:
+    from alula.run.job import Run
+    from alula.swift.effective import View
 
 
 @click.command("show")

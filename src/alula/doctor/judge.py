@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from alula.facts._data import numbers, satisfies
 from alula.facts.backends import Backend, backends
-from alula.facts.swift import SwiftFacts
+
+if TYPE_CHECKING:
+    from alula.facts.swift import SwiftFacts
 
 Status = Literal["ok", "missing", "old", "conflict", "broken", "not-needed"]
 

@@ -6,10 +6,12 @@ Format: https://docs.github.com/actions/reference/workflow-commands-for-github-a
 from __future__ import annotations
 
 from posixpath import normpath
-
-from alula.run.finding import Finding
+from typing import TYPE_CHECKING
 
 from .report import Report, printable
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 _LEVEL = {"error": "error", "warning": "warning", "info": "notice"}
 

@@ -7,13 +7,15 @@ ever added within a version.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alula.run.finding import SEVERITIES, Finding, Fix
-from alula.run.job import Job
-from alula.run.source import Span, Token
 
 from .report import Report, launcher
+
+if TYPE_CHECKING:
+    from alula.run.job import Job
+    from alula.run.source import Span, Token
 
 
 def render_check(report: Report) -> str:

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from alula.run.finding import SEVERITIES, Finding, Fix, Severity
-from alula.run.job import Job
 from alula.run.redact import Redactor
-from alula.run.source import Source, Span, Token
 
 if TYPE_CHECKING:
     from alula.rules.suppress import Suppressed
+    from alula.run.job import Job
+    from alula.run.source import Source, Span, Token
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from alula import __version__
-from alula.run.finding import Finding, Fix
 from alula.run.redact import MARK
-from alula.run.source import Span
 
-from .report import Report
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
+    from alula.run.source import Span
+
+    from .report import Report
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVEL = {"error": "error", "warning": "warning", "info": "note"}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.run.job import Job, Launch, Run
 from alula.run.redact import redact, redact_words
-from alula.run.source import Token
-from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 from alula.swift.summary import device_ids, gpu_map, summary
+
+if TYPE_CHECKING:
+    from alula.run.job import Job, Launch, Run
+    from alula.run.source import Token
+    from alula.swift.effective import View
 
 _LAUNCH = (("nproc", "NPROC_PER_NODE"), ("nnodes", "NNODES"), ("node_rank", "NODE_RANK"), ("master_addr", "MASTER_ADDR"), ("master_port", "MASTER_PORT"))
 

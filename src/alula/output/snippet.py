@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from alula.run.redact import Redactor
+from typing import TYPE_CHECKING
 
 from .report import printable
+
+if TYPE_CHECKING:
+    from alula.run.redact import Redactor
 
 TAB = 4
 ELLIPSIS = "…"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from alula.run.finding import SEVERITIES, Finding
-from alula.run.source import Span
 
 from .report import Report, expressions, plural, printable
 from .snippet import Mark, render_line
+
+if TYPE_CHECKING:
+    from alula.run.source import Span
 
 _Paint = Callable[[str, str], str]
 _COLOURS = {"error": "1;31", "warning": "1;33", "info": "1;36", "bold": "1", "gutter": "34", "related": "1;34", "fix": "32"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-
-from alula.run.model import ModelShape
+from typing import TYPE_CHECKING
 
 from .errors import ReadError
+
+if TYPE_CHECKING:
+    from alula.run.model import ModelShape
 
 
 def shape_of(model: str, cwd: str | os.PathLike[str] = ".") -> ModelShape | None:

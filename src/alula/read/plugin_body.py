@@ -6,9 +6,12 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from alula.run.plugin import Call
-from alula.run.source import Span
+
+if TYPE_CHECKING:
+    from alula.run.source import Span
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from alula.run.plugin import Registration, TargetKind
-from alula.run.source import Span
 
-from .plugin_body import FunctionNode
+if TYPE_CHECKING:
+    from alula.run.source import Span
+
+    from .plugin_body import FunctionNode
 
 REGISTRIES = ("orms", "prms", "rm_plugins", "multi_turns", "envs", "context_managers")
 _READS = ("get", "keys", "items", "values", "pop", "copy")

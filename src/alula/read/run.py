@@ -7,15 +7,19 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alula.run.finding import Finding
 from alula.run.job import Cluster, Command, EnvEntry, Job, Launch, Run
 from alula.run.source import Source, Span, Token
 
-from .config import env_block, flatten, is_ray, ray_shared_words, ray_spec, read_config
 from .errors import ReadError
 from .launcher import find_start
-from .yaml import Entry
+
+if TYPE_CHECKING:
+    from .yaml import Entry
+
+# `.config` is imported where a config is met: most runs are scripts, and PyYAML takes a tenth of a check's start-up.
 
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 ROWS_SUFFIXES = (".jsonl", ".csv", ".parquet")
@@ -194,6 +198,8 @@ class _Builder:
 
     def _with_config(self, job: Job) -> Job:
         """Flatten a config file in place, as this version of ms-swift does."""
+        from .config import env_block, flatten
+
         if self.version >= _YAML_FIRST_SINCE:
             if not job.argv or not job.argv[0].text.endswith(CONFIG_SUFFIXES):
                 return job
@@ -230,6 +236,8 @@ class _Builder:
 
     def _entries(self, token: Token) -> Mapping[str, Entry] | None:
         """A config file's entries: one that the script itself writes, else one on disk; None when there is none or it cannot be read."""
+        from .config import read_config
+
         name = token.text
         if not token.known:
             return None
@@ -250,6 +258,8 @@ class _Builder:
 
     def _written_entries(self, name: str, written: Token) -> Mapping[str, Entry]:
         """YAML from a here-document. Where its bytes stand in the script unchanged, the nodes point there."""
+        from .config import read_config
+
         text = written.text.encode("utf-8", "surrogateescape")
         source = self.sources.get(written.span.file)
         if source is not None and source.data[written.span.start : written.span.end] == text:
@@ -261,6 +271,8 @@ class _Builder:
 
 def ray_job(job: Job, entries: Mapping[str, Entry], file: str) -> Job:
     """A Megatron-Ray Job: its argv is what the trainer's workers get."""
+    from .config import ray_shared_words, ray_spec
+
     spec = ray_spec(entries, file)
     train = spec.groups.get("train")
     argv = train.argv if train is not None else ray_shared_words(entries)
@@ -283,6 +295,8 @@ def _and_so_on(word: Token) -> Token:
 
 
 def _read_config_file(source: Source, options: ReadOptions) -> Run:
+    from .config import env_block, flatten, is_ray, read_config
+
     entries = read_config(source)
     if "apiVersion" in entries and "kind" in entries:
         raise ReadError("a Kubernetes manifest, not an ms-swift config; give the config or script it starts", source.name)
@@ -324,6 +338,8 @@ def _outside(launch: Launch, span: Span) -> Launch:
 
 def guess_route(entries: Mapping[str, Entry]) -> str:
     """The route a config was written for, from its keys; `ray` for Megatron-Ray."""
+    from .config import is_ray
+
     if is_ray(entries):
         return "ray"
     megatron = any(key in entries for key in ("micro_batch_size", "global_batch_size", "tensor_model_parallel_size", "train_iters"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding, Fix
 from alula.swift.arithmetic import Generation, divisors, nearest_multiples
 from alula.swift.parse import UNKNOWN
 
@@ -13,6 +13,9 @@ from .beside import data_of, train_rows
 from .context import JobCheck, Place, names
 from .registry import RLHF, rule
 from .rl import given, kind, minor, whole
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
 
 
 def ranks(c: JobCheck) -> list[tuple[Place, str]]:

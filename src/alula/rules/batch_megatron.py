@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import lcm
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.arithmetic import divisors, nearest_multiples
 
 from .batch import fit_rollout, ranks, sizes
 from .context import JobCheck, names
 from .registry import MEGATRON, rule
 from .rl import explicit_teacher, kind, whole
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 
 def parallel(c: JobCheck) -> str:

@@ -10,20 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alula.read.dataset import form_of, read_dataset
-from alula.run.dataset import DatasetSample, Row
 from alula.run.finding import Finding, Fix
-from alula.run.plugin import Plugin, PluginClass, Registration
 from alula.run.source import Source, Span, Token
 from alula.swift.columns import STANDARD, Mapped, mapped
-from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 from alula.swift.rows import Converted, convert
 
-from .context import JobCheck, RunCheck
-from .registry import Rule
+if TYPE_CHECKING:
+    from alula.run.dataset import DatasetSample, Row
+    from alula.run.plugin import Plugin, PluginClass, Registration
+    from alula.swift.effective import View
+
+    from .context import JobCheck, RunCheck
+    from .registry import Rule
 
 ROWS_SUFFIXES = (".jsonl", ".csv", ".parquet", ".txt")
 

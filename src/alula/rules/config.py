@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from alula.read.config import read_config
 from alula.read.errors import ReadError
 from alula.run.finding import Finding, Fix
-from alula.run.source import Token
 
-from .context import JobCheck
 from .registry import Rule, add, rule
+
+if TYPE_CHECKING:
+    from alula.run.source import Token
+
+    from .context import JobCheck
 
 add(
     Rule(
@@ -127,8 +131,7 @@ def word_read_as_boolean(c: JobCheck) -> Iterator[Finding]:
     ```yaml train.yaml
     model: Qwen/Qwen3-8B
     dataset: data.jsonl
-    val_dataset: val.jsonl
-    eval_strategy: no
+    run_name: off
     ```
 
     Right:
@@ -138,11 +141,11 @@ def word_read_as_boolean(c: JobCheck) -> Iterator[Finding]:
     ```yaml train.yaml
     model: Qwen/Qwen3-8B
     dataset: data.jsonl
-    val_dataset: val.jsonl
-    eval_strategy: "no"
+    run_name: "off"
     ```
 
     Source: swift/cli/main.py:parse_yaml_args
+    Not shown on CPU: ms-swift accepts the text where a flag takes any
     """
     for use in c.v.parsed.uses:
         fact = c.v.flags.get(use.name)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.facts.swift import SwiftFacts
 from alula.run.finding import Edit, Finding, Fix, Safety
-from alula.run.job import EnvEntry, Job, Run
-from alula.run.model import ModelShape
 from alula.run.source import Span, Token
-from alula.swift.effective import View
 from alula.swift.launch import env_text
 from alula.swift.parse import UNKNOWN
 
-from .registry import Rule
+if TYPE_CHECKING:
+    from alula.facts.swift import SwiftFacts
+    from alula.run.job import EnvEntry, Job, Run
+    from alula.run.model import ModelShape
+    from alula.swift.effective import View
+
+    from .registry import Rule
 
 Place = Token | Span | str | None
 

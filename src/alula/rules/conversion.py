@@ -6,12 +6,15 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-
-from .context import JobCheck
 from .mcore import numbers, short_name, whole
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+
+    from .context import JobCheck
 
 MEGATRON_EXPORT = ("megatron export",)
 _CHECKPOINT = re.compile(r"^checkpoint-\d+$")

@@ -6,16 +6,18 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.run.dataset import Row
-from alula.run.finding import Finding
-from alula.run.source import Span
 from alula.swift.columns import STANDARD
 
 from .beside import Entry, RowsCheck, at_row, columns_mapping, data_of, rows_checks
 from .context import JobCheck, RunCheck, names
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.dataset import Row
+    from alula.run.finding import Finding
+    from alula.run.source import Span
 
 _ROUTES = ("swift rlhf", "swift sft", "swift pt", "swift sample", "megatron rlhf", "megatron sft", "megatron pt")
 # Endings of files that people give as data and that ms-swift's loader takes for the name of a hub data set.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from alula.facts.swift import SwiftFacts
 from alula.run.finding import SEVERITIES, Finding
-from alula.run.job import Run
-from alula.run.model import ModelShape
 from alula.swift.effective import View, view
 
 from .context import JobCheck, RunCheck
 from .registry import Rule, rules_for
+
+if TYPE_CHECKING:
+    from alula.facts.swift import SwiftFacts
+    from alula.run.job import Run
+    from alula.run.model import ModelShape
 
 
 @dataclass(frozen=True, slots=True)

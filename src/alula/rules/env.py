@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from alula.facts.environment import aliases, readers
-from alula.run.finding import Finding, Fix
-from alula.run.source import Token
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import rule
 from .values import given
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
+    from alula.run.source import Token
 
 TRAINERS = ("swift rlhf", "megatron rlhf")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-
-from .plugincheck import PluginCheck
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+
+    from .plugincheck import PluginCheck
 
 _RETURNS = {"reset": (3, "(observation, info, system_message)"), "step": (4, "(observation, reward, done, info)")}
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .mcore import numbers, short_name
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 EXPORT = ("swift export",)
 MERGE = ("swift export", "swift merge-lora")

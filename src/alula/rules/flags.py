@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from alula.facts.swift import Rename, history, rename
 from alula.run.finding import Finding, Fix
-from alula.run.source import Token
-from alula.swift.parse import ParseError
 
 from .context import JobCheck, names
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.source import Token
+    from alula.swift.parse import ParseError
 
 
 def rename_of(c: JobCheck, name: str) -> Rename | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import empty, explicit_teacher, given, kind, minor, number, server_mode, set_to, whole, words
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.swift.effective import View
 
 CHORD_NEEDS = ("chord_sft_per_device_train_batch_size", "chord_mu_warmup_steps", "chord_mu_decay_steps", "chord_mu_peak", "chord_mu_valley")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import rule
 from .rl import kind
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 # Which `rlhf_type`s of `swift rlhf` read a flag. Read from the trainers of ms-swift 4.6 and from the fields of their configurations.
 _ROLLOUT = ("grpo", "gkd")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from alula.run.finding import Finding, Fix
 from alula.swift.launch import VISIBLE_DEVICES, integer
 from alula.swift.parse import UNKNOWN
 
-from .context import JobCheck
 from .registry import MEGATRON, TRAIN, rule
 from .values import given
+
+if TYPE_CHECKING:
+    from .context import JobCheck
 
 
 def visible_name(c: JobCheck) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.launch import VISIBLE_DEVICES, integer, visible_devices
 
-from .context import JobCheck
 from .launch import visible_name
 from .registry import TRAIN, rule
 from .training_numbers import weights_dtype
 from .values import given
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+
+    from .context import JobCheck
 
 
 @rule("LCH012", "processes-of-another-launcher", consequence="wrong")
@@ -169,12 +173,12 @@ def no_visible_device(c: JobCheck) -> Iterator[Finding]:
 
     Wrong:
     ```sh
-    CUDA_VISIBLE_DEVICES= swift rollout --model Qwen/Qwen3-8B
+    CUDA_VISIBLE_DEVICES= swift infer --model Qwen/Qwen3-8B
     ```
 
     Right:
     ```sh
-    CUDA_VISIBLE_DEVICES=0 swift rollout --model Qwen/Qwen3-8B
+    CUDA_VISIBLE_DEVICES=0 swift infer --model Qwen/Qwen3-8B
     ```
 
     Source: swift/utils/torch_utils.py:get_device_count

@@ -6,17 +6,19 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.facts.swift import ModelEntry
-from alula.run.finding import Finding
-from alula.run.model import ModelShape
-from alula.run.source import Token
 from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import MEGATRON
+
+if TYPE_CHECKING:
+    from alula.facts.swift import ModelEntry
+    from alula.run.finding import Finding
+    from alula.run.model import ModelShape
+    from alula.run.source import Token
 
 ROUTES = (*MEGATRON, "megatron export")
 AXES = {

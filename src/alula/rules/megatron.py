@@ -6,8 +6,8 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
@@ -27,6 +27,9 @@ from .mcore import (
     whole,
 )
 from .registry import MEGATRON, rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 _ATTENTION = ("flash", "fused", "unfused", "local", "auto")
 _FLASH = ("flash_2", "flash_3", "flash_4")

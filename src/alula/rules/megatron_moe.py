@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-
-from alula.run.finding import Finding
+from typing import TYPE_CHECKING
 
 from .context import JobCheck, names
 from .mcore import AXES, ROUTES, extra, is_moe, numbers, setting, short_name, sizes, whole
 from .registry import MEGATRON, rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 DISPATCHER, OVERLAP = "moe_token_dispatcher_type", "moe_shared_expert_overlap"
 BALANCING, COEFFICIENT = "moe_router_load_balancing_type", "moe_aux_loss_coeff"

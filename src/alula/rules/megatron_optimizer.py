@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .mcore import ROUTES, entry, numbers, on_ray, setting, short_name, sizes, whole
 from .registry import MEGATRON, rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 _STATE_TYPES = ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")
 

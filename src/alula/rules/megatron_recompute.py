@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-
-from alula.run.finding import Finding
+from typing import TYPE_CHECKING
 
 from .context import JobCheck, names
 from .mcore import ROUTES, entry, numbers, on_ray, setting, whole
 from .registry import MEGATRON, rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 GRANULARITY, METHOD, COUNT, MODULES = "recompute_granularity", "recompute_method", "recompute_num_layers", "recompute_modules"
 _MODULES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .mcore import sizes, whole
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 RLHF = ("megatron rlhf",)
 VIRTUAL = "virtual_pipeline_model_parallel_size"

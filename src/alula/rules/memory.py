@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from alula.facts.accelerators import all_accelerators
-from alula.facts.accelerators import find as find_accelerator
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
-from .context import JobCheck
 from .registry import TRAIN, rule
 from .training_numbers import quantised_name
 from .training_parallel import deepspeed_stage
 from .values import given
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+
+    from .context import JobCheck
 
 GIB = 1 << 30
 COLOCATING = ("swift rlhf", "megatron rlhf")
@@ -31,6 +33,9 @@ class Capacity:
 def capacity(c: JobCheck) -> Capacity:
     """The device the run is meant for (`--gpus`), else the largest there is."""
     said = c.whole.run.cluster.accelerator
+    from alula.facts.accelerators import all_accelerators
+    from alula.facts.accelerators import find as find_accelerator
+
     device = find_accelerator(said) if said else None
     if device is not None:
         return Capacity(device.memory_gib, device.name)

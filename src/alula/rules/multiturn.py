@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-from alula.run.plugin import Plugin, PluginClass
 from alula.swift.parse import UNKNOWN
 
 from .beside import data_of, plugins_of
 from .context import JobCheck, RunCheck, names
 from .registry import RLHF, rule
 from .rl import colocate, kind, server_mode, whole, words
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.plugin import Plugin, PluginClass
 
 _ALL = ("swift rlhf", "megatron rlhf", "swift rollout")
 _GYM = ("gym_scheduler",)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-from alula.run.job import Job, Run
-from alula.swift.effective import View
 from alula.swift.launch import integer
 
 from .context import JobCheck, RunCheck, names
 from .registry import MEGATRON, TRAIN, rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.job import Job, Run
+    from alula.swift.effective import View
 
 DEFAULT_PORT = 29500  # torchrun's static rendezvous
 GROUP_PORT = 51216  # of the weight-sync group, where --vllm_server_group_port is not given (rlhf_trainers/vllm_client.py)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-
-from .context import JobCheck
 from .registry import RLHF, rule
 from .rl import empty, explicit_teacher, given, kind, number
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+
+    from .context import JobCheck
 
 
 @rule("ALG201", "opd-rl-incompatible", routes=RLHF, since="4.4")

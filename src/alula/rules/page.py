@@ -29,8 +29,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from inspect import cleandoc
+from typing import TYPE_CHECKING
 
-from .registry import Rule
+if TYPE_CHECKING:
+    from .registry import Rule
 
 _FENCE = re.compile(r"```(\w+)[ \t]*([^\n`]*)\n(.*?)```", re.S)
 _DEFAULT_NAME = {"sh": "run.sh", "yaml": "run.yaml", "python": "plugin.py", "jsonl": "data.jsonl", "json": "config.json"}

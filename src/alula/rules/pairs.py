@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-from alula.swift.effective import View
 from alula.swift.pairs import (
     Endpoint,
     Pair,
@@ -26,6 +25,10 @@ from .context import RunCheck, names
 from .nodes import at_the_same_time
 from .registry import rule
 from .rl import ROLLOUT_TYPES
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.swift.effective import View
 
 _ELSEWHERE = re.compile(
     r"node|terminal|machine|host|server|trainer|step|window|session|shell|节点|终端|机器|first|then|after|another|wait|background", re.I

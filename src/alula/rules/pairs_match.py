@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.run.finding import Finding
-from alula.swift.effective import View
 from alula.swift.launch import env_text
-from alula.swift.pairs import Pair
 from alula.swift.parse import UNKNOWN
 
 from .beside import data_of
-from .context import JobCheck, RunCheck
 from .pairs import rollouts
 from .registry import rule
 from .rl import empty, given, whole
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.swift.effective import View
+    from alula.swift.pairs import Pair
+
+    from .context import JobCheck, RunCheck
 
 IMAGE_VARIABLES = (
     "MAX_PIXELS", "MIN_PIXELS", "VIDEO_MAX_PIXELS", "VIDEO_MIN_PIXELS", "VIDEO_TOTAL_PIXELS", "FPS", "FPS_MAX_FRAMES", "NFRAMES", "MAX_NUM",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-from alula.swift.effective import View
 from alula.swift.pairs import Endpoint, listens_on, rollout_endpoints
 
-from .context import RunCheck
 from .nodes import at_the_same_time
 from .pairs import teachers
 from .pairs_match import once_a_trainer
 from .registry import rule
 from .rl import whole
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.swift.effective import View
+
+    from .context import RunCheck
 
 
 @rule("PRS110", "teacher-returns-too-few-logprobs", consequence="wrong", scope="run", since="4.0")

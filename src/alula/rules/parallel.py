@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import lcm
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding, Fix
-
-from .context import JobCheck
 from .mcore import AXES, ROUTES, counted, fitting, is_moe, listed, numbers, on_ray, processes, short_name, sizes
 from .registry import MEGATRON, rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
+
+    from .context import JobCheck
 
 
 @rule("PAR001", "world-size-not-divisible", routes=ROUTES)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.arithmetic import divisors
 from alula.swift.layout import Layout, LayoutError, parse_layout, stage_layers
 from alula.swift.parse import UNKNOWN
 
-from .context import JobCheck
 from .mcore import AXES, ROUTES, Sizes, listed, numbers, on_ray, short_name, sizes, whole
 from .registry import MEGATRON, rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+
+    from .context import JobCheck
 
 FIRST, LAST = "decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"
 EMBEDDING, LOSS = "account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-from alula.run.plugin import Call, Function, PluginClass
-from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 
 from .beside import local_file
-from .plugincheck import PluginCheck
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.plugin import Call, Function, PluginClass
+    from alula.swift.effective import View
+
+    from .plugincheck import PluginCheck
 
 _VERBS = ("get", "post", "put", "patch", "delete", "head", "options", "request")
 _UNBOUNDED = {

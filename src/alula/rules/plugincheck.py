@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alula.run.finding import Finding, Fix
-from alula.run.plugin import Function, Plugin, PluginClass, Registration
-from alula.run.source import Span, Token
-from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 
 from .beside import loose_plugins, plugins_of
-from .context import RunCheck
-from .registry import Rule
+
+if TYPE_CHECKING:
+    from alula.run.plugin import Function, Plugin, PluginClass, Registration
+    from alula.run.source import Span, Token
+    from alula.swift.effective import View
+
+    from .context import RunCheck
+    from .registry import Rule
 
 REWARD_BASES = ("ORM", "AsyncORM")
 SCHEDULER_BASES = ("MultiTurnScheduler", "RolloutScheduler", "GYMScheduler", "OpenEnvScheduler", "MathTipsScheduler", "ThinkingModelTipsScheduler")

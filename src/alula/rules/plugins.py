@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from alula.facts._data import numbers
-from alula.run.finding import Finding
-from alula.run.plugin import Import
 
 from .plugincheck import PluginCheck, plugin_checks
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.plugin import Import
 
 __all__ = ["plugin_checks"]
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-from alula.run.finding import Finding
 
 from .context import JobCheck, names
 from .nodes import loopback
 from .registry import rule
 from .values import given
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 TRAINERS = ("swift rlhf", "megatron rlhf")
 

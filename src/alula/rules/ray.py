@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from alula.read.config import is_ray, read_config
 from alula.read.errors import ReadError
 from alula.read.run import load_source
-from alula.run.finding import Finding
-from alula.run.source import Token
 from alula.swift.launch import integer
 from alula.swift.ray import ray_plan
 
 from .context import JobCheck, names
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.source import Token
 
 ROUTE = ("megatron rlhf",)
 

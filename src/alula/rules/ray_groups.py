@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 from alula.swift.ray import WORKERS, device_groups
 
 from .context import JobCheck, names
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 ROUTES = ("swift sft", "swift sample")
 _EXAMPLE = {

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
-from alula.run.source import Token
 from alula.swift.ray import ROLES, RayPlan, ray_plan
 
-from .context import JobCheck
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.source import Token
+
+    from .context import JobCheck
 
 ROUTE = ("megatron rlhf",)
 _DRIVER = ("rlhf_type", "colocate_groups", "nnodes", "sleep_level", "ENV", *ROLES)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from alula.run.finding import Finding, Fix
-from alula.run.source import Token
 from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
 from alula.swift.ray import ROLES, RayPlan, ray_plan
 
 from .context import JobCheck, names
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.source import Token
 
 ROUTE = ("megatron rlhf",)
 

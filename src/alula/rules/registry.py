@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from alula.run.finding import Confidence, Consequence, Finding, Severity
+if TYPE_CHECKING:
+    from alula.run.finding import Confidence, Consequence, Finding, Severity
 
 Scope = Literal["job", "run", "plugin"]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from alula.run.finding import Finding
-from alula.run.plugin import Function
+from typing import TYPE_CHECKING
 
 from .context import names
-from .plugincheck import PluginCheck
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.plugin import Function
+
+    from .plugincheck import PluginCheck
 
 _REWARD_KEYWORDS = ("trainer_state", "messages", "prompt_id", "request_id", "finish_reason", "response_token_ids")
 

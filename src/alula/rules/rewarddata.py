@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.run.finding import Finding
 from alula.run.plugin import Parameter
-from alula.run.source import Token
 from alula.swift.columns import REWARD_ALWAYS, REWARD_MEDIA, reward_columns
 
 from .beside import Data, Entry, RowsCheck, at_row, data_of, plugins_of
 from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import kind, words
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.source import Token
 
 _BUILT_IN_NEEDS = {"accuracy": ("solution",), "cosine": ("solution",), "toolbench": ("solution",)}
 _READS_TEXT = ("accuracy", "cosine", "toolbench")

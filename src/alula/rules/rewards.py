@@ -6,16 +6,19 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alula.facts.swift import ModelEntry
-from alula.run.finding import Finding
-from alula.run.source import Token
 from alula.swift.parse import UNKNOWN
 
 from .beside import Loaded, plugins_of
 from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import kind, number, server_mode, words
+
+if TYPE_CHECKING:
+    from alula.facts.swift import ModelEntry
+    from alula.run.finding import Finding
+    from alula.run.source import Token
 
 _REWARD_NAME = re.compile(r"reward|(?:^|[-_.])(?:p|g|o)?rm(?:$|[-_.])", re.I)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 
-from .context import JobCheck
+if TYPE_CHECKING:
+    from alula.swift.effective import View
+
+    from .context import JobCheck
 
 ROLLOUT_TYPES = ("grpo", "gkd")
 LOOPBACK = ("127.0.0.1", "localhost", "0.0.0.0", "::1", "[::1]", "::")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
 
@@ -13,6 +13,9 @@ from .batch import ranks
 from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import ROLLOUT_TYPES, colocate, empty, given, kind, server_mode, whole, words
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 DAY = 86400.0
 

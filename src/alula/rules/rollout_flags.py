@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .beside import data_of
 from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import ROLLOUT_TYPES, colocate, given, kind, server_mode, whole
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 ONLY_ON_THE_SERVER = (
     "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size", "vllm_data_parallel_size", "vllm_pipeline_parallel_size", "vllm_max_model_len",

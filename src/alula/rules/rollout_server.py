@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
 
@@ -12,6 +12,9 @@ from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import ROLLOUT_TYPES, colocate, empty, given, kind, whole
 from .values import json_value
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 SERVER = ("swift rollout",)
 ENCODE_TASKS = ("embedding", "seq_cls", "reranker", "generative_reranker")
@@ -349,7 +352,7 @@ def vllm_length_beyond_model(c: JobCheck) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-@rule("ROL112", "expert-parallel-on-dense", severity="warning", consequence="wrong", routes=SERVER, since="4.0")
+@rule("ROL112", "rollout-expert-parallel-on-dense", severity="warning", consequence="wrong", routes=SERVER, since="4.0")
 def expert_parallel_on_dense(c: JobCheck) -> Iterator[Finding]:
     """Expert parallelism in the rollout engine of a model without experts.
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .beside import RowsCheck, rows_checks
 from .context import RunCheck, names
 from .dataset import some
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 _PAIRED = ("dpo", "orpo", "cpo", "simpo", "rm")
 _SUPERVISED = ("sft", "kto", *_PAIRED)

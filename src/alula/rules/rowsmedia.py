@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
-
-from alula.run.dataset import Row
-from alula.run.finding import Finding
+from typing import TYPE_CHECKING, Any
 
 from .beside import data_of, rows_checks
 from .context import JobCheck, RunCheck, names
 from .dataset import some
 from .registry import RLHF, rule
 from .rl import kind, number
+
+if TYPE_CHECKING:
+    from alula.run.dataset import Row
+    from alula.run.finding import Finding
 
 _MEDIA = {"image": "images", "audio": "audios", "video": "videos"}
 CHARACTERS_A_TOKEN = 4  # a rough mean over English text; Chinese has about 1.5

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.run.finding import Finding
-from alula.run.source import Token
-from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 
 from .beside import data_of
-from .context import JobCheck, RunCheck
 from .flags import flag_name, is_flag, leftovers
 from .registry import rule
 from .rl import given, set_to, whole, words
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.source import Token
+    from alula.swift.effective import View
+
+    from .context import JobCheck, RunCheck
 
 _ROUTE = ("swift sample",)
 # vllm_ and lmdeploy flags of other routes -> the engine's own argument, where it is not the rest of the name.

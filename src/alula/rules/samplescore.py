@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .beside import plugins_of
 from .context import JobCheck, names
 from .registry import rule
 from .rl import number, set_to, whole
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 _ROUTE = ("swift sample",)
 

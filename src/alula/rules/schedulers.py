@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from alula.facts._data import numbers
-from alula.run.finding import Finding
-from alula.run.plugin import Function, PluginClass
-from alula.swift.effective import View
 from alula.swift.parse import UNKNOWN
 
 from .plugincheck import SCHEDULER_BASES, PluginCheck
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.plugin import Function, PluginClass
+    from alula.swift.effective import View
 
 _HOOKS = {"step": 3, "check_finished": 3}
 _COROUTINES = ("on_trajectory_start", "on_turn_end", "run")

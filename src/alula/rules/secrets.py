@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.run.redact import find as find_secrets
 from alula.run.redact import secret_name
 from alula.run.source import Span
 
-from .context import RunCheck
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+
+    from .context import RunCheck
 
 MOST = 20  # findings of one source; a leaked key file would give thousands
 _PIPED = re.compile(rb"(?:curl|wget)\b[^\n|;#]*\|\s*(?:sudo\s+)?(?:ba|z)?sh\b|(?:ba)?sh\s+<\(\s*(?:curl|wget)\b[^)\n]*\)|eval\s+\"?\$\(\s*(?:curl|wget)\b[^)\n]*\)")

@@ -11,12 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from alula.run.finding import Edit, Finding, Fix
-from alula.run.job import Run
 from alula.run.source import Source, Span
 
 from .registry import Rule, add
+
+if TYPE_CHECKING:
+    from alula.run.job import Run
 
 _FILE_LINES = 10
 _CONFIG = (".yaml", ".yml")  # one command a file: there a comment is about its own line

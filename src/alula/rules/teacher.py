@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-
-from alula.run.finding import Finding
+from typing import TYPE_CHECKING
 
 from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import ROLLOUT_TYPES, explicit_teacher, given, kind, minor, number, whole
 from .values import closest, json_value
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 
 @rule("TEA001", "two-teachers", routes=RLHF, since="4.0")

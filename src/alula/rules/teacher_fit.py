@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .beside import data_of
@@ -14,6 +13,9 @@ from .context import JobCheck, names
 from .registry import RLHF, rule
 from .rl import ROLLOUT_TYPES, empty, explicit_teacher, given, kind, minor, number, set_to, whole
 from .teacher import servers_of
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 
 @rule("TEA009", "teacher-not-used", severity="warning", consequence="wrong", routes=RLHF, since="4.0")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alula.facts import swift as facts
-from alula.run.finding import Finding, Fix
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .values import closest, exists, given, json_value, may_register
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
 
 BASE = (*TRAIN, "swift infer", "swift deploy", "swift rollout", "swift sample", "swift eval", "swift app")
 """Routes whose arguments pass through BaseArguments and load one model as it is."""
@@ -136,6 +139,7 @@ def unknown_model_type(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: swift/model/model_meta.py:_get_model_info
+    Not shown on CPU: the name is looked up with the model; commands recorded without their models were accepted with any
     """
     value = given(c, "model_type")
     if not isinstance(value, str) or not value or may_register(c):

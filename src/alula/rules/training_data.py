@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .values import exists
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 
 @rule("TRN020", "streaming-without-max-steps", consequence="wrong", routes=TRAIN)

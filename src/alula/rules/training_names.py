@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .training import BASE
 from .values import closest, given, json_value, may_register
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 _JSON_FLAGS = {  # flag -> whether another JSON value than an object is refused too
     "model_kwargs": True, "columns": False, "lr_scheduler_kwargs": False, "gradient_checkpointing_kwargs": False, "mrl_dims": True,

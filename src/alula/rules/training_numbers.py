@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding, Fix
 from alula.swift.parse import UNKNOWN
 
-from .context import JobCheck
 from .registry import TRAIN, rule
 from .values import given, number
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
+
+    from .context import JobCheck
 
 
 @rule("TRN034", "warmup", routes=TRAIN, since="4.5")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import Any
-
-from alula.run.finding import Finding, Fix
+from typing import TYPE_CHECKING, Any
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .values import closest, given, json_value
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
 
 PRESETS = ("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3")

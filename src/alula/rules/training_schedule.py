@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding, Fix
 from alula.swift.parse import UNKNOWN
 from alula.swift.summary import summary
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .values import closest, number
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
 
 LONG_RUN = 200  # optimizer steps; who trains fewer starts again without much loss
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Finding, Fix
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .training_numbers import quantised_name
 from .values import closest, may_register
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding, Fix
 
 _LOADING = (*TRAIN, "swift infer", "swift deploy", "swift rollout", "swift sample", "swift eval", "swift app")
 _PROPOSALS = {

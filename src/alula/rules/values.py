@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from alula.swift.parse import UNKNOWN
 
-from .context import JobCheck
+if TYPE_CHECKING:
+    from .context import JobCheck
 
 JsonKind = Literal["object", "other", "broken", "unknown"]
 MAX_CONFIG = 1_000_000  # bytes of a JSON file that is worth reading for a check

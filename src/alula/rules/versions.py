@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from alula.facts import swift as facts
 from alula.facts._data import satisfies
-from alula.run.finding import Finding
 from alula.run.source import Span
 
 from .context import JobCheck, RunCheck, names
 from .flags import flag_name, is_flag, leftovers, rename_of
 from .registry import rule
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
 
 _INSTALL = re.compile(rb"(?m)^[^#\n]*\b(?:pip3?|uv)\b[^#\n]*\b(?:install|add)\b(?:[^\n\\]|\\\r?\n|\\.)*")
 _PIN = re.compile(rb"(?<![\w.-])(ms[-_]swift|transformers|trl|peft|datasets)(?:\[[^\]\s]*\])?\s*==\s*([0-9][0-9.]*[0-9])")

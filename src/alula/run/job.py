@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from .finding import Finding
-from .source import Source, Span, Token
+if TYPE_CHECKING:
+    from .finding import Finding
+    from .source import Source, Span, Token
 
 EnvHow = Literal["prefix", "export", "inherited", "block", "wrapper"]
 LauncherName = Literal["cli", "torchrun", "python", "accelerate", "deepspeed", "ray"]

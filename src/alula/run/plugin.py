@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from .source import Span
+if TYPE_CHECKING:
+    from .source import Span
 
 ReturnKind = Literal["number", "none", "text", "list", "tuple", "dict", "filtered", "short", "name", "other"]
 TargetKind = Literal["class", "function", "lambda", "instance", "unknown"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .effective import View
 from .parse import UNKNOWN
 from .summary import summary
+
+if TYPE_CHECKING:
+    from .effective import View
 
 _MISSING = "(no such flag)"
 

@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alula.facts.swift import Flag as FlagFact
 from alula.facts.swift import SwiftFacts, rename
 from alula.run.job import Cluster, Job
-from alula.run.source import Token
 
 from .arithmetic import Generation, data_parallel, default_accumulation, generation
 from .derive import VLLM_TYPES, derive
 from .launch import Placement, place
 from .parse import UNKNOWN, Parsed, Use, Vocabulary, parse
 from .values import Effective
+
+if TYPE_CHECKING:
+    from alula.run.source import Token
 
 __all__ = ["UNKNOWN", "VLLM_TYPES", "Effective", "View", "view", "vocabulary"]
 

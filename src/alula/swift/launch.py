@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from alula.run.job import Cluster, EnvEntry, Job
-from alula.run.source import Token
+if TYPE_CHECKING:
+    from alula.run.job import Cluster, EnvEntry, Job
+    from alula.run.source import Token
 
 VISIBLE_DEVICES = ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES")
 

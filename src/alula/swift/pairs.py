@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from .effective import View
 from .parse import UNKNOWN
+
+if TYPE_CHECKING:
+    from .effective import View
 
 RLHF_ROUTES = ("swift rlhf", "megatron rlhf")
 SERVER_ROUTES = ("swift rollout", "swift deploy")

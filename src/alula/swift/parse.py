@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from alula.facts.swift import Flag as FlagFact
-from alula.run.source import Token
+if TYPE_CHECKING:
+    from alula.facts.swift import Flag as FlagFact
+    from alula.run.source import Token
 
 ErrorKind = Literal["ambiguous", "expected-one", "expected-some", "bad-value", "bad-choice", "takes-no-value", "required"]
 

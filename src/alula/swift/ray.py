@@ -11,12 +11,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any
-
-from alula.run.job import RaySpec
-from alula.run.source import Token
+from typing import TYPE_CHECKING, Any
 
 from .effective import View, view
+
+if TYPE_CHECKING:
+    from alula.run.job import RaySpec
+    from alula.run.source import Token
 
 ROLES = ("train", "rollout", "teacher")
 WORKERS = {"swift sft": ("default",), "swift sample": ("sampler", "prm", "orm")}

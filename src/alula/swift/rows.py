@@ -11,9 +11,10 @@ import ast
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .columns import Mapped
+if TYPE_CHECKING:
+    from .columns import Mapped
 
 ROLES = frozenset(("system", "user", "tool_call", "tool_response", "tool", "assistant"))
 _STANDARD_ROLE = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .parse import Use
+if TYPE_CHECKING:
+    from .parse import Use
 
 
 @dataclass(frozen=True, slots=True)

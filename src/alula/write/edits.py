@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from posixpath import normpath
+from typing import TYPE_CHECKING
 
 from alula.run.finding import SEVERITIES, Edit, Finding
-from alula.run.source import Source
 
 from .files import WriteError, write_atomic
 from .shell_edits import NotEditable, delete_flag, insert_flag, quote_for, shell_word
 from .yaml_edits import delete_yaml_key, insert_yaml_key, yaml_key, yaml_scalar, yaml_value
+
+if TYPE_CHECKING:
+    from alula.run.source import Source
 
 __all__ = [
     "NotEditable",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-from alula.run.job import Cluster
+from typing import TYPE_CHECKING
 
 from .yaml_edits import yaml_scalar
+
+if TYPE_CHECKING:
+    from alula.run.job import Cluster
 
 IMAGE = "IMAGE"  # the person's image with ms-swift, Ray and Megatron; Kubernetes refuses an empty one
 

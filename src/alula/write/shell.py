@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from alula.run.job import Job
-from alula.run.source import Token
+from typing import TYPE_CHECKING
 
 from .shell_edits import shell_word
 from .yaml import grouped
+
+if TYPE_CHECKING:
+    from alula.run.job import Job
+    from alula.run.source import Token
 
 _WHY = {
     "MODEL": "model id or folder",

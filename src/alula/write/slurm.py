@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from alula.run.job import Cluster, Job
+from typing import TYPE_CHECKING
 
 from .shell import command, required, script
+
+if TYPE_CHECKING:
+    from alula.run.job import Cluster, Job
 
 _ADDRESS = 'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 

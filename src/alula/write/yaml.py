@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from alula.run.job import Job
-from alula.run.source import Token
+from typing import TYPE_CHECKING, Any
 
 from .yaml_edits import yaml_scalar
+
+if TYPE_CHECKING:
+    from alula.run.job import Job
+    from alula.run.source import Token
 
 
 def grouped(argv: Sequence[Token]) -> list[tuple[str, list[Token]]]:

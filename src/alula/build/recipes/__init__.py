@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from alula.facts.swift import SwiftFacts
 from alula.run.job import Job, Run
-from alula.run.model import ModelShape
 
 from ..intent import BuildError, Intent
 from ..refused import refusal
+
+if TYPE_CHECKING:
+    from alula.facts.swift import SwiftFacts
+    from alula.run.model import ModelShape
 
 
 @dataclass

@@ -10,10 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from alula.run.finding import Finding
-from alula.run.job import Command
-from alula.run.source import Source, Token
+from typing import TYPE_CHECKING
 
 from ..programs import is_launch
 from .commands import Commands
@@ -23,8 +20,14 @@ from .faults import FAULTS, Fault, find_faults
 from .interp import MAX_STEPS, Exhausted, Leave
 from .parser import Parser
 from .state import State, Var
-from .syntax import Item
 from .text import NOWHERE, Seg, Text, Value, encode, likely, place_of, unknown
+
+if TYPE_CHECKING:
+    from alula.run.finding import Finding
+    from alula.run.job import Command
+    from alula.run.source import Source, Token
+
+    from .syntax import Item
 
 __all__ = ["FAULTS", "Fault", "ShellContext", "ShellResult", "read_shell"]
 

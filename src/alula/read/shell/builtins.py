@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -384,7 +383,7 @@ def getopts(shell: Commands, node: Simple, fields: list[Field]) -> Status:
             current = ""
         if len(current) < 2 or current[0] != "-":
             shell.set_scalar("OPTIND", (Seg(str(index)),))
-            shell.set_scalar(name, (Seg("?"),))
+            shell.set_scalar(name, (Seg("?", soft=shell.exploring),))
             return Status(1, not (shell.exploring and index > len(args)))
         at = 1
     letter = current[at]

@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-
-from alula.run.job import Command
+from typing import TYPE_CHECKING
 
 from ..programs import is_launch
-from .commands import Commands
 from .interp import Exhausted, Leave
 from .parser import Parser
 from .state import State
 from .syntax import Simple, Word
 from .text import Seg, Text
+
+if TYPE_CHECKING:
+    from alula.run.job import Command
+
+    from .commands import Commands
 
 _ASSIGNMENTS = r"(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s+)*"
 _WRAPPERS = r"(?:(?:nohup|env|exec|srun|uv run|sudo|time)\s+(?:[A-Za-z_]\w*=\S*\s+)*)*"

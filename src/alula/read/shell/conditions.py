@@ -9,13 +9,16 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from . import patterns
 from .arith import ArithmeticFault, UnknownNumber, number
 from .expand import Break, Expander, Field
 from .state import FAIL, LIKELY, OK, UNLIKELY, Element, Status, Var
-from .syntax import Test, Word
 from .text import QUOTED, Seg, Value, decode, likely, soft, text_of, unknown
+
+if TYPE_CHECKING:
+    from .syntax import Test, Word
 
 _FILE_TESTS = frozenset("-a -e -f -d -s -r -w -x -L -h -b -c -p -S -g -k -u -O -G -N".split())
 _UNARY = _FILE_TESTS | frozenset("-z -n -t -v -o -R".split())

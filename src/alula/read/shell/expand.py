@@ -13,7 +13,24 @@ from .arith import Arithmetic, ArithmeticFault, UnknownNumber
 from .params import Params
 from .state import Element, Var, join_elements
 from .syntax import Arith, ArrayLit, CmdSub, Hole, Lit, Param, Part, ProcSub, Word
-from .text import EXPANDED, NOWHERE, QUOTED, WRITTEN, Place, Seg, Text, Value, decode, likely, place_of, requote, soft, text_of, unknown, via
+from .text import (
+    EXPANDED,
+    NOWHERE,
+    QUOTED,
+    WRITTEN,
+    Place,
+    Seg,
+    Text,
+    Value,
+    decode,
+    likely,
+    place_of,
+    requote,
+    soft,
+    text_of,
+    unknown,
+    via,
+)
 
 _WHITE = re.compile(r"[^ \t\n]+")
 

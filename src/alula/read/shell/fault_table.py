@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from alula.run.finding import Confidence, Consequence, Severity
+if TYPE_CHECKING:
+    from alula.run.finding import Confidence, Consequence, Severity
 
 
 @dataclass(frozen=True, slots=True)

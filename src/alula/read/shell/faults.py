@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from alula.run.finding import Edit, Finding, Fix, Safety
-from alula.run.job import Command
 from alula.run.source import Source, Span
 
 from ..programs import is_launch
@@ -21,6 +21,9 @@ from .fault_table import FAULTS, Fault
 from .parser import DECLARATIONS, Parser
 from .syntax import ArrayLit, Assign, Lit, Param, Simple, Word
 from .text import decode
+
+if TYPE_CHECKING:
+    from alula.run.job import Command
 
 __all__ = ["FAULTS", "Fault", "find_faults"]
 
@@ -369,7 +372,7 @@ class _Finder:
     def _one_word(self, node: Simple, fields: list[Field]) -> Iterator[Finding]:
         for field in fields:
             text = field.text
-            if " " not in text and "\t" not in text or not _FLAG_AND_VALUE.match(text) or any(seg.unk for seg in field.segs):
+            if (" " not in text and "\t" not in text) or not _FLAG_AND_VALUE.match(text) or any(seg.unk for seg in field.segs):
                 continue
             span = span_of(field.place)
             fix = Fix("take the quotes away")

@@ -9,16 +9,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from alula.run.job import Command
+from typing import TYPE_CHECKING
 
 from . import patterns
 from .arith import ArithmeticFault, UnknownNumber
 from .conditions import Conditions
-from .expand import Field
 from .state import FAIL, LIKELY, OK, UNKNOWN_OUTPUT, UNLIKELY, State, Status, Stream, Var, join_states
 from .syntax import AndOr, ArithCommand, Case, CFor, Cond, For, Function, Group, If, Item, Node, Pipeline, Redir, Simple, While, Word
-from .text import Value, likely, soft, text_of, unknown
+from .text import Seg, Value, likely, soft, text_of, unknown
+
+if TYPE_CHECKING:
+    from alula.run.job import Command
+
+    from .expand import Field
 
 MAX_STEPS = 40_000  # about two seconds; a script with a thousand turns of twenty commands fits
 MAX_TURNS = 1000
@@ -321,7 +324,7 @@ class Interpreter(Conditions):
         def nested(rest: list[int]) -> Status:
             if not rest:
                 return self._case_body(node, chosen)
-            return self.branch(lambda: nested(rest[1:]), lambda: self._case_body(node, rest[0]))
+            return self.branch(lambda: nested(rest[:-1]), lambda: self._case_body(node, rest[-1]))
 
         return nested(others[:30])
 
@@ -369,6 +372,9 @@ class Interpreter(Conditions):
             fields = [field for word in node.words for field in self.fields(word)]
         if node.select:
             fields = fields[:1]
+        if self.exploring and not fields:  # over arguments that nobody gave
+            self.set_scalar(node.name, (Seg("", soft=True),), "loop")
+            return self.branch(lambda: OK, lambda: self._turn(node.body)[0])
         for found in fields[:MAX_TURNS]:
             value = self.from_field(found)
             self.set_scalar(node.name, value, "loop")
@@ -395,6 +401,7 @@ class Interpreter(Conditions):
         endless = _is_constant(node.cond)
         for turn in range(MAX_TURNS):
             escapes = self.escapes
+            before, where, read = dict(self.state.vars), self.state.cwd, self.state.stdin.at
             self.loops += 1
             try:
                 cond = self.run_items(node.cond)
@@ -412,14 +419,13 @@ class Interpreter(Conditions):
                 return self.branch(body, lambda: OK) if enters else self.branch(lambda: OK, body)
             if not enters:
                 return status
-            before, where = dict(self.state.vars), self.state.cwd
             status, ended = self._turn(node.body)
             if turn == 0:
                 first_turn = len(self.commands)
             if ended or (endless and self.escapes > escapes):
                 return status
             after = self.state.vars
-            if where == self.state.cwd and len(after) == len(before) and all(after.get(name) is var for name, var in before.items()):
+            if (where, read) == (self.state.cwd, self.state.stdin.at) and len(after) == len(before) and all(after.get(name) is var for name, var in before.items()):
                 return status  # the next turn would be just like this one
         del self.commands[first_turn:]  # it never ends: one turn says what it starts
         return status

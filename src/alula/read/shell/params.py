@@ -11,7 +11,22 @@ from . import patterns
 from .state import UNSET, Element, State, Var
 from .syntax import Lit, Param, Part, Word
 from .text import (
-    EXPANDED, QUOTED, Place, Seg, Text, Value, computed, cut, decode, encode, likely, requote, soft, text_of, unknown, via,
+    EXPANDED,
+    QUOTED,
+    Place,
+    Seg,
+    Text,
+    Value,
+    computed,
+    cut,
+    decode,
+    encode,
+    likely,
+    requote,
+    soft,
+    text_of,
+    unknown,
+    via,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -191,7 +206,7 @@ class Params(ABC):
 
     def from_outside(self, name: str) -> bool:
         """True for what only the caller of the script could set."""
-        return name.isdigit() and not self.state.function or (not name.isdigit() and name not in self.state.vars)
+        return (name.isdigit() and not self.state.function) or (not name.isdigit() and name not in self.state.vars)
 
     def _apply(self, part: Param, text: Text, name: str, value: Value | None, kind: str, q: int, place: Place, source: str) -> Value:
         op = part.op

@@ -11,8 +11,27 @@ from typing import Any
 
 from .lexer import HOLE, Lexer
 from .syntax import (
-    AndOr, ArithCommand, ArrayLit, Assign, Case, CaseItem, CFor, Cond, For, Function, Group, If, Item, Node, Pipeline, Redir, ShellSyntaxError,
-    Simple, Test, While, Word,
+    AndOr,
+    ArithCommand,
+    ArrayLit,
+    Assign,
+    Case,
+    CaseItem,
+    CFor,
+    Cond,
+    For,
+    Function,
+    Group,
+    If,
+    Item,
+    Node,
+    Pipeline,
+    Redir,
+    ShellSyntaxError,
+    Simple,
+    Test,
+    While,
+    Word,
 )  # fmt: skip
 from .text import Seg, Text
 

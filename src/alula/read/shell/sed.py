@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .expand import Field
 from .state import OK, Status
 from .text import Seg, Value, cut, likely, lines_of, text_of
 from .tools import Unsupported, basic_regex, inputs, known_text, options, safe
 
 if TYPE_CHECKING:
     from .commands import Commands
+    from .expand import Field
 
 _ADDRESS = r"(\d+|\$|/(?:[^/\\]|\\.)*/)"
 _COMMAND = re.compile(rf"\s*(?:{_ADDRESS}(?:,{_ADDRESS})?)?\s*(!?)\s*([spdq=])", re.DOTALL)
@@ -112,7 +112,7 @@ def _substitute(step: _Step, line: Value) -> tuple[Value, bool]:
     text = text_of(likely(line))
     out: list[Seg] = []
     at = 0
-    hits = [match for match in step.pattern.finditer(text)]
+    hits = list(step.pattern.finditer(text))
     chosen = hits[step.nth - 1 :] if step.everywhere else hits[step.nth - 1 : step.nth]
     for match in chosen:
         out.extend(cut(line, at, match.start()))

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from .syntax import Function
 from .text import NOWHERE, Place, Seg, Value, cut, likely, place_of, text_of
+
+if TYPE_CHECKING:
+    from .syntax import Function
 
 
 @dataclass(slots=True)

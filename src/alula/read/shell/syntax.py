@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from .text import Text
+if TYPE_CHECKING:
+    from .text import Text
 
 
 class ShellSyntaxError(Exception):
@@ -25,7 +27,7 @@ class ShellSyntaxError(Exception):
 # --- words ---
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Lit:
     start: int
     end: int
@@ -33,7 +35,7 @@ class Lit:
     q: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Param:
     """`$x` or `${x…}`. `sub` is the subscript: a word, `@`, `*`; `op` the operator; `args` its words."""
 
@@ -48,7 +50,7 @@ class Param:
     indirect: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CmdSub:
     start: int
     end: int
@@ -56,7 +58,7 @@ class CmdSub:
     body: list[Item]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Arith:
     start: int
     end: int
@@ -64,7 +66,7 @@ class Arith:
     expr: Word
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProcSub:
     start: int
     end: int
@@ -73,7 +75,7 @@ class ProcSub:
     out: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Hole:
     """`<your_path>` left in a script for its user to fill in; bash would read it as redirections."""
 
@@ -85,7 +87,7 @@ class Hole:
 Part = Lit | Param | CmdSub | Arith | ProcSub | Hole
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Word:
     """`lit` is set when the word is exactly these characters and nothing in it is special."""
 
@@ -100,14 +102,14 @@ class Word:
         return self.text.s[self.start : self.end]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ArrayLit:
     start: int
     end: int
     items: list[tuple[Word | None, Word]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Assign:
     text: Text
     start: int
@@ -118,7 +120,7 @@ class Assign:
     value: Word | ArrayLit | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Redir:
     """`op` is one of `> >> >| < <> <& >& &> &>> << <<- <<<`; a here-document's body is its `word`."""
 
@@ -132,7 +134,7 @@ class Redir:
 # --- commands ---
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Simple:
     text: Text
     start: int
@@ -142,7 +144,7 @@ class Simple:
     redirs: list[Redir]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Pipeline:
     start: int
     end: int
@@ -150,7 +152,7 @@ class Pipeline:
     negate: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AndOr:
     start: int
     end: int
@@ -158,7 +160,7 @@ class AndOr:
     rest: list[tuple[str, Node]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Item:
     """One entry of a list: a command and whether `&` ends it."""
 
@@ -166,26 +168,26 @@ class Item:
     background: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Compound:
     start: int
     end: int
     redirs: list[Redir] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Group(Compound):
     body: list[Item] = field(default_factory=list)
     subshell: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class If(Compound):
     branches: list[tuple[list[Item], list[Item]]] = field(default_factory=list)
     otherwise: list[Item] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class For(Compound):
     name: str = ""
     words: list[Word] | None = None
@@ -193,44 +195,44 @@ class For(Compound):
     select: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CFor(Compound):
     exprs: tuple[Word, Word, Word] | None = None
     body: list[Item] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class While(Compound):
     cond: list[Item] = field(default_factory=list)
     body: list[Item] = field(default_factory=list)
     until: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CaseItem:
     patterns: list[Word]
     body: list[Item]
     term: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Case(Compound):
     word: Word | None = None
     items: list[CaseItem] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Function(Compound):
     name: str = ""
     body: Node | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ArithCommand(Compound):
     expr: Word | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Test:
     """Inside `[[ ]]`: `op` is a unary or binary operator, `!`, `&&`, `||` or "" (a lone word)."""
 
@@ -239,7 +241,7 @@ class Test:
     kids: list[Test]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Cond(Compound):
     test: Test | None = None
 

@@ -146,7 +146,7 @@ def head(shell: Commands, fields: list[Field]) -> Status:
         return OK
     count = int(found.get("n") or found.get("lines") or 10)
     lines = lines_of(value)
-    for line in lines[:count] if count >= 0 else lines[:count]:
+    for line in lines[:count]:
         shell.print((*line, Seg("\n")))
     return OK
 
@@ -329,9 +329,7 @@ def tr(shell: Commands, fields: list[Field]) -> Status:
         shell.print_text(one(known_text(value)))
         return OK
     for seg in likely(value):
-        if seg.unk:
-            shell.print((seg,))
-        elif (text := one(seg.text)) == seg.text:
+        if seg.unk or (text := one(seg.text)) == seg.text:
             shell.print((seg,))
         elif len(text) == len(seg.text):
             shell.print((Seg(text, seg.file, seg.start, seg.end, seg.hops),))
@@ -706,7 +704,7 @@ def touch(shell: Commands, fields: list[Field]) -> Status:
     return OK
 
 
-def envsubst(shell: Commands, fields: list[Field]) -> Status:
+def envsubst(shell: Commands, _: list[Field]) -> Status:
     value = inputs(shell, ())
     env = shell.environment()
     out: list[Seg] = []
@@ -820,7 +818,7 @@ def nvidia_smi(shell: Commands, fields: list[Field]) -> Status:
     return shell.unknown_output()
 
 
-def machine(shell: Commands, fields: list[Field]) -> Status:
+def machine(shell: Commands, _: list[Field]) -> Status:
     return shell.unknown_output()
 
 
