@@ -72,7 +72,11 @@ def _wrong(
         and (early := [a for a in refusals if a["stage"] in alula_side.ARGUMENT_STAGES])
     ):
         yield Disagreement(
-            case, "consequence", f"{rule.severity} {rule.consequence}: gets past the arguments", alula_side.words_of(early[0])
+            case,
+            "consequence",
+            f"{rule.severity} {rule.consequence}: gets past the arguments",
+            alula_side.words_of(early[0]),
+            f"the page says why: {unshown}" if unshown else "",
         )
 
 
