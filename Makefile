@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers unit coverage bench clean
+.PHONY: demo test lint types layers unit coverage facts bench clean
 
 demo: $(STAMP)  ## the main job on a real case: show, check, explain, fix, build
 	@$(BIN)/python examples/demo.py
@@ -14,6 +14,7 @@ test: $(STAMP) lint types layers coverage  ## the whole fast suite
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m compileall -q src/alula  # also where PYTHONDONTWRITEBYTECODE is set: start-up is measured
 	@touch $@
 
 lint: $(STAMP)
@@ -31,6 +32,9 @@ unit: $(STAMP)
 coverage: $(STAMP)
 	@rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term
+
+facts: $(STAMP)  ## the TOML facts as JSON, after a change
+	$(BIN)/python tools/compile_facts.py
 
 bench: $(STAMP)  ## speed against the bars, beside the real parser where it is installed
 	$(BIN)/python benchmarks/speed.py

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def shape_of(model: str, cwd: str | os.PathLike[str] = ".") -> ModelShape | None:
     """A folder with a config.json, a config.json, or a known id -> its shape; None when it is none of these or its config cannot be used."""
-    from .model_config import read_config
-
     path = Path(cwd) / model
     try:
         if path.is_dir():
             path = path / "config.json"
         if path.is_file():
+            from .model_config import read_config
+
             return read_config(path)
     except (ReadError, OSError, ValueError):
         return None

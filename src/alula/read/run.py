@@ -198,8 +198,6 @@ class _Builder:
 
     def _with_config(self, job: Job) -> Job:
         """Flatten a config file in place, as this version of ms-swift does."""
-        from .config import env_block, flatten
-
         if self.version >= _YAML_FIRST_SINCE:
             if not job.argv or not job.argv[0].text.endswith(CONFIG_SUFFIXES):
                 return job
@@ -211,6 +209,8 @@ class _Builder:
             at, count = place, 2
         else:
             return job
+        from .config import env_block, flatten
+
         token = job.argv[at + count - 1]
         entries = self._entries(token)
         if entries is None:  # not here: it may hold any flag

@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alula.read.dataset import form_of, read_dataset
 from alula.run.finding import Finding, Fix
 from alula.run.source import Source, Span, Token
 from alula.swift.columns import STANDARD, Mapped, mapped
@@ -182,6 +181,8 @@ def columns_mapping(v: View) -> Mapping[str, str] | None:
 
 def _sample(whole: RunCheck, path: Path, name: str) -> DatasetSample | None:
     given = next((given for given, there in loose_rows(whole).items() if there == path), name)
+    from alula.read.dataset import read_dataset
+
     found: DatasetSample | None = whole.once(f"rows:{path}", lambda: read_dataset(path, given))
     return found
 
@@ -190,6 +191,8 @@ def loose_rows(whole: RunCheck) -> dict[str, Path]:
     """Files of rows that were given to `check` themselves, by name."""
     configs = {job.config for job in whole.run.jobs} | {job.file for job in whole.run.jobs} | {whole.dataset_file}
     found: dict[str, Path] = {}
+    from alula.read.dataset import form_of
+
     for name, source in whole.run.sources.items():
         rows = name.endswith(ROWS_SUFFIXES) or (name.endswith(".json") and name not in configs)
         if rows and source.path is not None and form_of(source.path) is not None:

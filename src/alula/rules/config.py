@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from alula.read.config import read_config
 from alula.read.errors import ReadError
 from alula.run.finding import Finding, Fix
 
@@ -239,6 +238,8 @@ def env_block_overridden(c: JobCheck) -> Iterator[Finding]:
     if source is None or c.job.ray is not None:
         return
     try:
+        from alula.read.config import read_config
+
         block = read_config(source).get("ENV")
     except ReadError:
         return

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from alula.run.plugin import Parameter
 from alula.swift.columns import REWARD_ALWAYS, REWARD_MEDIA, reward_columns
 
 from .beside import Data, Entry, RowsCheck, at_row, data_of, plugins_of
@@ -16,6 +15,7 @@ from .rl import kind, words
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding
+    from alula.run.plugin import Parameter
     from alula.run.source import Token
 
 _BUILT_IN_NEEDS = {"accuracy": ("solution",), "cosine": ("solution",), "toolbench": ("solution",)}
@@ -38,6 +38,8 @@ def _functions(c: JobCheck) -> Iterator[tuple[Token, str | None, tuple[Parameter
             if call is not None and call.positional:
                 yield token, call.positional[0].name, call.parameters[1:]
         elif loaded.complete and loaded.find("orms", token.text) is None and token.text in c.facts.registries["orms"]:
+            from alula.run.plugin import Parameter
+
             yield token, "completions", tuple(Parameter(name, True) for name in _BUILT_IN_NEEDS.get(token.text, ()))
 
 

@@ -19,12 +19,13 @@ BASE = (*TRAIN, "swift infer", "swift deploy", "swift rollout", "swift sample", 
 """Routes whose arguments pass through BaseArguments and load one model as it is."""
 
 
-@rule("TRN001", "no-model", routes=TRAIN)
+@rule("TRN001", "no-model", routes=tuple(route for route in BASE if route != "swift rollout"))
 def no_model(c: JobCheck) -> Iterator[Finding]:
-    """Training without `--model`.
+    """A run without `--model`.
 
     Adapters name no model in training (`--load_args` is off there). A full checkpoint can stand in: `--resume_from_checkpoint` with
-    `--resume_only_model true`.
+    `--resume_only_model true`. Elsewhere `--adapters` is enough. An engine that is reached over HTTP (`swift sample --sampler_engine client`,
+    `swift eval --eval_url`) still needs the name that its server serves.
 
     In the log: `ValueError: Please set --model <model_id_or_path>, model: None`
 
@@ -45,7 +46,7 @@ def no_model(c: JobCheck) -> Iterator[Finding]:
         return
     if not c.v.absent("model"):
         return
-    from_checkpoint = c.v.get("resume_only_model") is not False and not c.v.absent("resume_from_checkpoint")
+    from_checkpoint = "resume_from_checkpoint" in c.v.flags and c.v.get("resume_only_model") is not False and not c.v.absent("resume_from_checkpoint")
     from_adapters = c.v.get("load_args") is not False and not c.v.absent("adapters")
     if from_checkpoint or from_adapters:
         return

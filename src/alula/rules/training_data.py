@@ -9,6 +9,7 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
+from .training import BASE
 from .values import exists
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _shown(value: object) -> str:
     return "?" if value is UNKNOWN or value is None else str(value)
 
 
-@rule("TRN021", "lazy-tokenize-conflict", routes=TRAIN)
+@rule("TRN021", "lazy-tokenize-conflict", routes=BASE)
 def lazy_tokenize_conflict(c: JobCheck) -> Iterator[Finding]:
     """`--lazy_tokenize true` with packing or streaming.
 
