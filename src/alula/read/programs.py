@@ -177,7 +177,7 @@ def _taskset(words: Sequence[str]) -> Peel | None:
     return Peel(_rest(words, at)) if at < len(words) and not options.values("-p") else None
 
 
-def _command_text(option: str, short: str, long: Sequence[str] = ()) -> Callable[[Sequence[str]], Peel | None]:
+def _command_text(option: str) -> Callable[[Sequence[str]], Peel | None]:
     """`su user -c TEXT`, `script -c TEXT file`: the option may stand anywhere."""
 
     def peel(words: Sequence[str]) -> Peel | None:
@@ -450,7 +450,7 @@ _WRAPPERS: dict[str, Callable[[Sequence[str]], Peel | None]] = {
     "chrt": _plain("TPD", (), 1), "unbuffer": _plain(), "chronic": _plain(), "caffeinate": _plain("tw"), "proxychains": _plain("f"),
     "proxychains4": _plain("f"), "xvfb-run": _plain("efnpsw"), "strace": _plain("aeoOpPsSuEbXI"), "systemd-run": _plain("pEuMH", ("--property", "--setenv", "--unit")),
     "systemd-inhibit": _plain(), "gdb": _plain(), "catchsegv": _plain(), "compute-sanitizer": _plain("", ("--tool", "--log-file")), "busybox": _plain(),
-    "direnv": _plain("", (), 2), "flock": _flock, "su": _command_text("-c", ""), "script": _command_text("-c", ""), "runuser": _command_text("-c", ""),
+    "direnv": _plain("", (), 2), "flock": _flock, "su": _command_text("-c"), "script": _command_text("-c"), "runuser": _command_text("-c"),
     "uv": _after_run("pmn", _UV_VALUES), "poetry": _after_run("CP", ("--directory", "--project")), "pipenv": _after_run(), "pdm": _after_run("p"),
     "hatch": _after_run("e", ("--env",)), "pixi": _after_run("e", ("--environment", "--manifest-path")), "rye": _after_run(), "pyenv": _after_run(verbs=("exec",)),
     "conda": _after_run("np", ("--name", "--prefix", "--cwd")), "mamba": _after_run("np", ("--name", "--prefix", "--cwd")),

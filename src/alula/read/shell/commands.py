@@ -84,6 +84,7 @@ class Commands(Interpreter):
         self.sources: dict[str, Source] = {}
         self.launches: list[tuple[Simple, list[Field], Command]] = []
         self.names: dict[str, str] = {}
+        self.node = Simple(Text(""), 0, 0, [], [], [])  # what is being run
         self.substitution: Status | None = None
         self.traps: dict[str, Value] = {}
         self.exports_functions = False
@@ -223,7 +224,7 @@ class Commands(Interpreter):
         return self.substitution or OK
 
     def _declaration(self, node: Simple) -> Status:
-        from .builtins import declare
+        from .builtins.variables import declare
 
         items: list[Field | Assign] = []
         for word in node.words[1:]:
@@ -259,6 +260,7 @@ class Commands(Interpreter):
 
     def invoke(self, node: Simple, fields: list[Field]) -> Status:
         """Functions, builtins, programs."""
+        self.node = node
         from .builtins import BUILTINS
 
         name = fields[0].text
@@ -268,8 +270,8 @@ class Commands(Interpreter):
                 return self.call(function, tuple(self.from_field(found) for found in fields[1:]))
             builtin = BUILTINS.get(name)
             if builtin is not None:
-                return builtin(self, node, fields)
-        return self.external(node, fields, self.environment())
+                return builtin(self, fields)
+        return self.external(fields, self.environment())
 
     # --- programs ---
 
@@ -283,7 +285,7 @@ class Commands(Interpreter):
                 del env[name]
         return env
 
-    def external(self, node: Simple, fields: list[Field], env: dict[str, Var]) -> Status:
+    def external(self, fields: list[Field], env: dict[str, Var]) -> Status:
         from .tools import INERT, TOOLS
 
         for _ in range(12):
@@ -297,15 +299,15 @@ class Commands(Interpreter):
             if tool is not None:
                 return tool(self, fields)
             if program in _SHELLS:
-                return self._shell(node, fields, env)
+                return self._shell(fields, env)
             found = programs.peel([item.text for item in fields])
             if found is None:
-                if (status := self._script(node, fields, env)) is not None:
+                if (status := self._script(fields, env)) is not None:
                     return status
                 break
             env = self._wrapped(fields, found, env)
             if found.script:
-                return self._text_of_words(node, [fields[at] for at in found.script], found, env)
+                return self._text_of_words([fields[at] for at in found.script], found, env)
             if found.file is not None:
                 rest = fields[found.file :]
                 if (status := self._run_file(rest[0], rest[1:], env)) is not None:
@@ -317,9 +319,9 @@ class Commands(Interpreter):
                     break
                 return self.child(Text.of(text), env, (), remote=found.remote)
             if found.remote:
-                return self._remote(node, [fields[at] for at in found.program], env)
+                return self._remote([fields[at] for at in found.program], env)
             fields = [fields[at] for at in found.program]
-        self.emit(node, fields, env)
+        self.emit(fields, env)
         return self.unknown_output()
 
     def unknown_output(self) -> Status:
@@ -328,10 +330,10 @@ class Commands(Interpreter):
             self.state.out.append(UNKNOWN_OUTPUT)
         return LIKELY
 
-    def _remote(self, node: Simple, fields: list[Field], env: dict[str, Var]) -> Status:
+    def _remote(self, fields: list[Field], env: dict[str, Var]) -> Status:
         before, self.state.external = self.state.external, True
         try:
-            return self.external(node, fields, env)
+            return self.external(fields, env)
         finally:
             self.state.external = before
 
@@ -356,10 +358,11 @@ class Commands(Interpreter):
             out[setting.name] = Var(value, exported=True, how="wrapper", place=place)
         return out
 
-    def emit(self, node: Simple, fields: list[Field], env: Mapping[str, Var]) -> None:
+    def emit(self, fields: list[Field], env: Mapping[str, Var]) -> None:
         """Note a command that the script starts."""
         if len(self.commands) >= MAX_COMMANDS:
             raise Exhausted
+        node = self.node
         entries: dict[str, EnvEntry] = {}
         for name, var in env.items():
             if var.how == "inherited" and not _INHERITED.fullmatch(name):
@@ -375,7 +378,7 @@ class Commands(Interpreter):
 
     # --- shells inside ---
 
-    def _shell(self, node: Simple, fields: list[Field], env: dict[str, Var]) -> Status:
+    def _shell(self, fields: list[Field], env: dict[str, Var]) -> Status:
         """`bash -c TEXT`, `bash FILE`, `bash` that reads its input."""
         at = 1
         while at < len(fields):
@@ -399,16 +402,16 @@ class Commands(Interpreter):
             else:
                 status = self._run_file(fields[at], fields[at + 1 :], env)
                 if status is None:
-                    self.emit(node, fields, env)
+                    self.emit(fields, env)
                     return self.unknown_output()
                 return status
         read = self.state.stdin.rest()
         if read is None:
-            self.emit(node, fields, env)
+            self.emit(fields, env)
             return self.unknown_output()
         return self.child(Text.of(read), env, tuple(self.from_field(item) for item in fields[at:]))
 
-    def _text_of_words(self, node: Simple, words: list[Field], found: programs.Peel, env: dict[str, Var]) -> Status:
+    def _text_of_words(self, words: list[Field], found: programs.Peel, env: dict[str, Var]) -> Status:
         segs: list[Seg] = []
         for n, word in enumerate(words):
             if n:
@@ -416,7 +419,7 @@ class Commands(Interpreter):
             segs.extend((word.cut(found.offset) if n == 0 and found.offset else word).segs)
         return self.child(Text.of(tuple(segs)), env, (), remote=found.remote)
 
-    def _script(self, node: Simple, fields: list[Field], env: dict[str, Var]) -> Status | None:
+    def _script(self, fields: list[Field], env: dict[str, Var]) -> Status | None:
         """`./run.sh`: a script of its own, when it is there to read."""
         name = fields[0].text
         if "/" in name and name.endswith((".sh", ".bash", ".sbatch", ".slurm")):

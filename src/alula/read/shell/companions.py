@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -90,10 +91,8 @@ def find_companions(parser: Parser, shell: Commands) -> list[Command]:
         environ = {name: replace(var, exported=False) for name, var in base.environ.items()}
         shell.state = State(environ, {name: replace(var, exported=False) for name, var in base.vars.items()}, {}, base.args, base.cwd)
         count = len(shell.commands)
-        try:
+        with suppress(Leave, Exhausted, RecursionError):
             shell.scoped("shell", lambda node=node: shell.simple(node))  # type: ignore[misc]
-        except (Leave, Exhausted, RecursionError):
-            pass
         found = shell.commands[count:]
         del shell.commands[count:]
         out.extend(

@@ -94,7 +94,7 @@ class _Finder:
         if not self.exploring:
             yield from self._vanished()
         for node, fields, command in self.launches:
-            yield from self._late_assignments(node, fields)
+            yield from self._late_assignments(node)
             yield from self._one_word(node, fields)
             yield from self._blank_words(node, fields)
             yield from self._not_exported(node, command)
@@ -348,7 +348,7 @@ class _Finder:
     def _is_here(self, node: Simple) -> bool:
         return node.text is self.parser.text
 
-    def _late_assignments(self, node: Simple, fields: list[Field]) -> Iterator[Finding]:
+    def _late_assignments(self, node: Simple) -> Iterator[Finding]:
         if not self._is_here(node):
             return
         words = [word for word in node.words if isinstance(word, Word)]

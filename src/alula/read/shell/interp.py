@@ -100,7 +100,7 @@ class Interpreter(Conditions):
         if kind is Simple:
             return self.simple(node)  # type: ignore[arg-type]
         if kind is AndOr:
-            return self._and_or(node, 0)  # type: ignore[arg-type]
+            return self._and_or(node)  # type: ignore[arg-type]
         if kind is Pipeline:
             return self._pipeline(node)  # type: ignore[arg-type]
         redirs = node.redirs  # type: ignore[union-attr]
@@ -245,7 +245,7 @@ class Interpreter(Conditions):
 
     # --- lists and pipelines ---
 
-    def _and_or(self, node: AndOr, at: int) -> Status:
+    def _and_or(self, node: AndOr) -> Status:
         status = self.run(node.first)
         for op, part in node.rest:
             self.state.status = status

@@ -177,7 +177,7 @@ class Params(ABC):
                 return self._list(keys, sub == "@", q, "array", name, place)
             target = self._scalar(name, sub)
             if target is None:
-                return list(self._unset(name, q, place, source))
+                return list(self._unset(name, q, place))
             if unknown(target):
                 return [Seg(source, *place, unk=source, q=q)]
             pointed = re.fullmatch(r"([A-Za-z_]\w*|\d+|[@*])(?:\[(.*)\])?", text_of(likely(target)), re.ASCII)
@@ -200,7 +200,7 @@ class Params(ABC):
             return self.element_value(name, text_of(self.value(sub)))
         return self.lookup_value(name)
 
-    def _unset(self, name: str, q: int, place: Place, source: str) -> Value:
+    def _unset(self, name: str, q: int, place: Place) -> Value:
         kind = "argument" if name.isdigit() else "variable"
         return (Seg("", "", -1, -1, ((kind, name, place[0], place[1], place[2]), *place[3]), "", self.exploring and self.from_outside(name), (), q),)
 
@@ -213,12 +213,12 @@ class Params(ABC):
         if op in (":-", ":=", ":?", ":+", "-", "=", "?", "+"):
             return self._default(part, text, name, value, kind, q, place, source)
         if value is None:
-            return self._unset(name, q, place, source)
+            return self._unset(name, q, place)
         if not op:
             return via(value, kind, name, place, q)
         if unknown(value):
             return (Seg(source, *place, unk=source, q=q),)
-        result = self._operate(part, likely(value), name, place)
+        result = self._operate(part, likely(value))
         if result is None:
             return (Seg(source, *place, unk=source, q=q),)
         result = via(result, kind, name, place, q)
@@ -275,7 +275,7 @@ class Params(ABC):
         elif op:
             out: list[Element] = []
             for item in elements:
-                result = None if unknown(item.value) else self._operate(part, likely(item.value), name, place)
+                result = None if unknown(item.value) else self._operate(part, likely(item.value))
                 source = text.s[part.start : part.end]
                 out.append(Element(result if result is not None else (Seg(source, *place, unk=source),), item.maybe))
             elements = out
@@ -345,7 +345,7 @@ class Params(ABC):
 
     # --- operators on a known value ---
 
-    def _operate(self, part: Param, value: Value, name: str, place: Place) -> Value | None:
+    def _operate(self, part: Param, value: Value) -> Value | None:
         """The value of `${x<op>…}`; None when it cannot be known."""
         op = part.op
         text = text_of(value)

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 
 from .syntax import Lit, Part
 from .text import decode, encode
@@ -287,7 +287,7 @@ def _expand(items: list[_Item], depth: int) -> list[list[_Item]]:
         choices: list[list[_Item]] = []
         if commas:
             edges = [start, *commas, end]
-            for a, b in zip(edges, edges[1:], strict=False):
+            for a, b in pairwise(edges):
                 choices.extend(_expand(items[a + 1 : b], depth + 1))
         else:
             choices = _sequence(items[start : end + 1])
@@ -306,7 +306,8 @@ def _sequence(items: list[_Item]) -> list[list[_Item]]:
     if not match or len(text) != len(inner):
         return []
     first, last = items[0], items[-1]
-    assert isinstance(first, tuple) and isinstance(last, tuple)
+    assert isinstance(first, tuple)
+    assert isinstance(last, tuple)
     low, high, step, a, b, char_step = match.groups()
     width = 0
     if low is not None:

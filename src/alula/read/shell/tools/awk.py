@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .state import OK, Status
-from .text import Seg, Value, cut, likely, lines_of, text_of
-from .tools import Unsupported, inputs, known_text, options, safe
+from ..state import OK, Status
+from ..text import Seg, Value, cut, likely, lines_of, text_of
+from .kit import Unsupported, inputs, known_text, options, safe
 
 if TYPE_CHECKING:
-    from .commands import Commands
-    from .expand import Field
+    from ..commands import Commands
+    from ..expand import Field
 
 _RULE = re.compile(r"\s*(BEGIN|END|[^{}]*?)\s*\{([^{}]*)\}\s*;?", re.DOTALL)
 _TERM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|\$(NF-\d+|NF|\d+|\(NF-\d+\))|(NF|NR)|(\d+)|([A-Za-z_]\w*))\s*')

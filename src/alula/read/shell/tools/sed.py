@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .state import OK, Status
-from .text import Seg, Value, cut, likely, lines_of, text_of
-from .tools import Unsupported, basic_regex, inputs, known_text, options, safe
+from ..state import OK, Status
+from ..text import Seg, Value, cut, likely, lines_of, text_of
+from .kit import Unsupported, basic_regex, inputs, known_text, options, safe
 
 if TYPE_CHECKING:
-    from .commands import Commands
-    from .expand import Field
+    from ..commands import Commands
+    from ..expand import Field
 
 _ADDRESS = r"(\d+|\$|/(?:[^/\\]|\\.)*/)"
 _COMMAND = re.compile(rf"\s*(?:{_ADDRESS}(?:,{_ADDRESS})?)?\s*(!?)\s*([spdq=])", re.DOTALL)

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .state import OK, Status
-from .text import decode, encode
-from .tools import Unsupported, inputs, known_text, options
+from ..state import OK, Status
+from ..text import decode, encode
+from .kit import Unsupported, inputs, known_text, options
 
 if TYPE_CHECKING:
-    from .commands import Commands
-    from .expand import Field
+    from ..commands import Commands
+    from ..expand import Field
 
 _PATH = re.compile(r'\.(?:([A-Za-z_]\w*)|"([^"]*)")?')
 _INDEX = re.compile(r'\[\s*(?:(-?\d+)|"([^"]*)")?\s*\]')
