@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,16 @@ ARGUMENT_STAGES = ("", "post_init", "yaml", "ray", "dataset")  # where the judge
 
 @dataclass(frozen=True)
 class Reading:
-    """A run as alula reads it: its views, one a job, and what alula finds, one-sided guesses left out."""
+    """A run as alula reads it, its files in `folder`: its views, one a job, and what alula finds, guesses too."""
 
     run: Run
     views: tuple[View, ...]
-    findings: tuple[Finding, ...]
+    folder: Path
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Asked for once, while the folder is there."""
+        return tuple(check_run(self.run, FACTS, Selection(pedantic=True), cwd=str(self.folder), views=self.views))
 
     def refusals(self, job: int) -> list[Finding]:
         """Findings which say that ms-swift's own checks will refuse this job."""
@@ -59,9 +65,8 @@ def read_words(words: Sequence[str], folder: Path, cluster: Cluster | None = Non
 
 
 def reading_of(run: Run, folder: Path) -> Reading:
-    """The views and findings of a run whose files lie in `folder`."""
-    views = views_of(run, FACTS)
-    return Reading(run, views, tuple(check_run(run, FACTS, Selection(pedantic=True), cwd=str(folder), views=views)))
+    """The reading of a run whose files lie in `folder`."""
+    return Reading(run, views_of(run, FACTS), folder)
 
 
 def request(reading: Reading, index: int, files: Mapping[str, str] | None = None) -> dict[str, Any] | str:

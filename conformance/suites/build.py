@@ -22,7 +22,6 @@ from conformance import alula_side
 from conformance.client import Oracle
 from conformance.report import Disagreement, Report
 
-
 IMPORTED = (".py", ".json", ".jsonl")  # what a command reads; scripts and configurations are in its words already
 
 
@@ -43,12 +42,13 @@ def run(oracle: Oracle) -> Report:
                 try:
                     built = build(intent, target, alula_side.FACTS)
                     reading = alula_side.reading_of(reread(built, target, Path(folder), alula_side.VERSION), Path(folder))
+                    findings = reading.findings
                 except BuildError as error:
                     report.disagreements.append(Disagreement(case, "build", "files", str(error)))
                     continue
             if not reading.views:
                 report.disagreements.append(Disagreement(case, "read back", "at least one job", f"none in {', '.join(built.files)}"))
-            for finding in reading.findings:
+            for finding in findings:
                 if finding.severity == "error":
                     report.disagreements.append(Disagreement(case, f"alula check {finding.code}", "no error", finding.message[:200]))
             for index in range(len(reading.views)):
