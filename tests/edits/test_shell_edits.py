@@ -261,3 +261,18 @@ def test_quote_for_keeps_the_quotes() -> None:
     assert write("X=8", "8", "16") == "16"
     assert write("X=8", "8", "a b") == "'a b'"
     assert write('X="8"', '"8"', 'a"$b') == '"a\\"\\$b"'
+
+
+@pytest.mark.parametrize(("script", "old", "text"), [("X=8", "8", "a\0b"), ('X="8"', "8", "a \0"), ('swift sft --a "b 8\n', "8", "a b")])
+def test_quote_for_refuses_what_it_cannot_know(script: str, old: str, text: str) -> None:
+    at = script.index(old)
+    with pytest.raises(NotEditable):
+        quote_for(script.encode(), Span("x", at, at + len(old)), text)
+    if "\0" not in text:
+        assert quote_for(script.encode(), Span("x", at, at + len(old)), "16") == "16"  # plain text is right in any context
+
+
+def test_words_inside_a_substitution_inside_quotes_are_quoted_as_bare_ones() -> None:
+    script = 'X="$(swift sft --a old)"'
+    at = script.index("old")
+    assert quote_for(script.encode(), Span("x", at, at + 3), "a b") == "'a b'"

@@ -229,3 +229,17 @@ def test_value_and_key_keep_their_quotes() -> None:
     at = Span("x.json", 1, 4)
     assert yaml_key(Source("x.json", b'{"a": 8}'), at, "b") == '"b"'
     assert yaml_key(Source("x.yaml", b"a: 8"), Span("x.yaml", 0, 1), "b") == "b"
+
+
+@pytest.mark.parametrize("text", ["a: 1\nb: |\n  x", "a: 1\nb: |+\n  x\n\nc: 2\n", "a: {b: 1\n", "? b\n: 1\n"])
+def test_insert_key_refuses(text: str) -> None:
+    at = text.index("b")
+    with pytest.raises(NotEditable):
+        insert_yaml_key(Source("x.yaml", text.encode()), Span("x.yaml", at, at + 1), "new", "1")
+
+
+def test_the_right_here_document_of_several() -> None:
+    text = "cat <<A >x\nk: 1\nA\ncat <<-'B' >y\nk: 2\nm: 3\nB\n"
+    at = text.rindex("k")
+    edit = delete_yaml_key(Source("run.sh", text.encode()), Span("run.sh", at, at + 1))
+    assert edited(text.encode(), edit).decode() == text.replace("k: 2\n", "")
