@@ -18,7 +18,8 @@ from ..programs import is_launch
 from .commands import Commands, LazyTokens
 from .expand import Field, span_of
 from .fault_table import FAULTS, Fault
-from .parser import DECLARATIONS, Parser
+from .parser import Parser
+from .simple import DECLARATIONS
 from .syntax import ArrayLit, Assign, Lit, Param, Simple, Word
 from .text import decode
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .lexer import HOLE, Lexer
+from .simple import REDIRECTION, SimpleCommands
 from .syntax import (
     AndOr,
     ArithCommand,
-    ArrayLit,
-    Assign,
     Case,
     CaseItem,
     CFor,
@@ -26,126 +24,36 @@ from .syntax import (
     Item,
     Node,
     Pipeline,
-    Redir,
     ShellSyntaxError,
     Simple,
     Test,
     While,
     Word,
 )  # fmt: skip
-from .text import Seg, Text
+from .text import Text
 
-DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
-
-_BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _KEYWORD = re.compile(r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|time|coproc|in|\{|\}|!|\[\[)(?=[ \t\n;|&()<>]|\\\n|\Z)")
 _CLOSERS = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}"))
 _FUNCTION = re.compile(r"([^ \t\n|&;<>()$`\\\"'=]+)[ \t]*\([ \t]*\)")
 _FUNCTION_NAME = re.compile(r"[ \t]+([^ \t\n|&;<>()$`\\\"']+)(?:[ \t]*\([ \t]*\))?")
-_ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(\+?=)|(?=\[))")
-_REDIR = re.compile(r"([0-9]*|\{[A-Za-z_][A-Za-z0-9_]*\})(&>>|&>|<<<|<<-|<<|<&|>&|<>|>>|>\||>(?!\()|<(?!\())")
+_COPROC = re.compile(r"[A-Za-z_]\w*(?=[ \t]+[{(])")
 _UNARY = frozenset("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S -o -v -z -n -R".split())
 _BINARY = re.compile(r"(==|=~|=|!=|<|>|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef)(?=[ \t\n]|\\\n)")
 
 
-class Parser(Lexer):
-    """One pass over a text. After `program`, `errors`, `comments` and `simples` hold what a fault finder wants.
-
-    Attributes:
-        comments: (start, end) of every comment.
-        simples: every simple command, nested ones too, in order of their ends.
-        heredocs: (delimiter, start, end) of every here-document's body.
-    """
+class Parser(SimpleCommands):
+    """Commands, lists and blocks. After `program` the notes of `SimpleCommands` hold what a fault finder wants."""
 
     def __init__(self, text: Text, i: int = 0, n: int | None = None, depth: int = 0, dead: set[int] | None = None) -> None:
         super().__init__(text, i, n, depth, dead)
-        self.errors: list[ShellSyntaxError] = []
-        self.comments: list[tuple[int, int]] = []
-        self.simples: list[Simple] = []
-        self.heredocs: list[tuple[str, int, int]] = []
-        self._pending: list[tuple[Redir, str, bool]] = []
         self._keyword_at = -1
         self._keyword = ""
 
     def child(self, text: Text, i: int, n: int) -> Parser:
         child = Parser(text, i, n, self.depth, self.dead if text is self.text else None)
         if text is self.text:
-            child.comments, child.simples, child.heredocs, child.holes = self.comments, self.simples, self.heredocs, self.holes
+            child.comments, child.simples, child.holes, child.errors = self.comments, self.simples, self.holes, self.errors
         return child
-
-    # --- blanks and line ends ---
-
-    def blank(self) -> None:
-        if self.i < self.n and self.s[self.i] in " \t\\":
-            match = _BLANKS.match(self.s, self.i, self.n)
-            if match:
-                self.i = match.end()
-            if self.i + 1 == self.n and self.s[self.i] == "\\":
-                self.i = self.n
-
-    def comment(self) -> None:
-        end = self.s.find("\n", self.i, self.n)
-        end = self.n if end < 0 else end
-        self.comments.append((self.i, end))
-        self.i = end
-
-    def newline(self) -> None:
-        """Over a line end, and over the here-documents that were announced on the line."""
-        self.i += 1
-        pending, self._pending = self._pending, []
-        for redir, delimiter, raw in pending:
-            self._heredoc(redir, delimiter, raw)
-
-    def newlines(self) -> None:
-        while True:
-            self.blank()
-            if self.i >= self.n:
-                return
-            c = self.s[self.i]
-            if c == "\n":
-                self.newline()
-            elif c == "#":
-                self.comment()
-            else:
-                return
-
-    def _heredoc(self, redir: Redir, delimiter: str, raw: bool) -> None:
-        s, start, n = self.s, self.i, self.n
-        strip = redir.op == "<<-"
-        at = start
-        lines: list[tuple[int, int]] = []
-        while True:
-            if at >= n:
-                self.errors.append(ShellSyntaxError(redir.start, "heredoc", f"no line is just {delimiter}, so this here-document never ends"))
-                break
-            end = s.find("\n", at, n)
-            stop = n if end < 0 else end
-            begin = at
-            if strip:
-                while begin < stop and s[begin] == "\t":
-                    begin += 1
-            if s[begin:stop] == delimiter:
-                break
-            lines.append((begin, stop + 1 if end >= 0 else stop))
-            at = stop + 1 if end >= 0 else n
-        body_end = min(at, n)
-        self.heredocs.append((delimiter, start, body_end))
-        if strip and lines:
-            segs: list[Seg] = [self._seg(s[a:b], a, b) for a, b in lines if b > a]
-            text = Text.of(tuple(segs)) if segs else self.text
-            reader = self.child(text, 0, len(text.s)) if segs else self
-            redir.word = reader.here_word(0, len(text.s), raw) if segs else Word(self.text, start, start, [])
-        else:
-            redir.word = self.here_word(start, body_end, raw)
-        end = s.find("\n", body_end, n)
-        self.i = n if end < 0 or at >= n else end + 1
-
-    def here_word(self, start: int, end: int, raw: bool) -> Word:
-        from .syntax import Lit
-
-        if raw:
-            return Word(self.text, start, end, [Lit(start, end, self.s[start:end], True)])
-        return self.range(start, end, "here")
 
     # --- lists ---
 
@@ -155,7 +63,7 @@ class Parser(Lexer):
         while True:
             start = self.i
             pending, depth = list(self._pending), self.depth
-            notes: tuple[list[Any], ...] = (self.simples, self.comments, self.heredocs, self.holes, self.errors)
+            notes: tuple[list[Any], ...] = (self.simples, self.comments, self.holes, self.errors)
             counts = [len(found) for found in notes]
             try:
                 self.newlines()
@@ -341,7 +249,7 @@ class Parser(Lexer):
     def _redirections(self, node: Group | If | For | CFor | While | Case | Function | ArithCommand | Cond) -> None:
         while True:
             self.blank()
-            match = _REDIR.match(self.s, self.i, self.n)
+            match = REDIRECTION.match(self.s, self.i, self.n)
             if not match:
                 return
             node.redirs.append(self._redirection(match))
@@ -380,7 +288,7 @@ class Parser(Lexer):
             return self._function(start, match.group(1))
         if keyword == "coproc":
             self.blank()
-            match = re.compile(r"[A-Za-z_]\w*(?=[ \t]+[{(])").match(self.s, self.i, self.n)
+            match = _COPROC.match(self.s, self.i, self.n)
             if match:
                 self.i = match.end()
             node = self.command()
@@ -557,132 +465,3 @@ class Parser(Lexer):
         if second is None:
             raise ShellSyntaxError(self.i, "token", f"`{op}` takes a second operand")
         return Test(op, [first, second], [])
-
-    # --- simple commands ---
-
-    def simple(self) -> Simple:
-        s, n, start = self.s, self.n, self.i
-        node = Simple(self.text, start, start, [], [], [])
-        declaring = False
-        while True:
-            self.blank()
-            i = self.i
-            if i >= n:
-                break
-            c = s[i]
-            if c == "<" and node.words and i not in self.dead and self._after_flag(node) and HOLE.match(s, i, n):
-                self.hole = i
-            elif c in "<>&0123456789{":
-                match = _REDIR.match(s, i, n)
-                if match:
-                    node.redirs.append(self._redirection(match))
-                    node.end = self.i
-                    continue
-            if c in "\n;|&)":
-                break
-            if c == "#":
-                self.comment()
-                break
-            if not node.words or declaring:
-                assign = self._assignment()
-                if assign is not None:
-                    (node.words if declaring else node.assigns).append(assign)
-                    node.end = self.i
-                    continue
-            word = self.word()
-            if word is None:
-                break
-            if not node.words and word.lit in DECLARATIONS:
-                declaring = True
-            node.words.append(word)
-            node.end = self.i
-        if node.end == start and not (node.words or node.assigns or node.redirs):
-            at = self.i if self.i < n else start
-            raise ShellSyntaxError(at, "token", f"unexpected `{s[at : at + 1]}`" if s[at : at + 1].strip() else "a command is missing")
-        self.simples.append(node)
-        return node
-
-    def _after_flag(self, node: Simple) -> bool:
-        """True where a `<name>` stands for a value: after a flag, or after another such value."""
-        last = node.words[-1]
-        return isinstance(last, Word) and (last.src.startswith("--") or last.src.startswith("<"))
-
-    def _assignment(self) -> Assign | None:
-        s, start = self.s, self.i
-        match = _ASSIGN.match(s, start, self.n)
-        if not match:
-            return None
-        name, op = match.group(1), match.group(2)
-        sub: Word | None = None
-        self.i = match.end()
-        if op is None:
-            self.i += 1
-            try:
-                sub = self.until("]", False, True)
-            except ShellSyntaxError:
-                self.i = start
-                return None
-            after = s[self.i + 1 : self.i + 3]
-            if s[self.i : self.i + 1] != "]" or not (after[:1] == "=" or after == "+="):
-                self.i = start
-                return None
-            op = "+=" if after == "+=" else "="
-            self.i += 1 + len(op)
-        value: Word | ArrayLit | None
-        if s.startswith("(", self.i) and self.i < self.n and sub is None:
-            value = self._array()
-        else:
-            value = self.word()
-        return Assign(self.text, start, self.i, name, sub, op == "+=", value)
-
-    def _array(self) -> ArrayLit:
-        start = self.i
-        node = ArrayLit(start, start, [])
-        self.i += 1
-        self.deeper()
-        while True:
-            self.newlines()
-            if self.i >= self.n:
-                raise ShellSyntaxError(start, "block", "this array is never closed")
-            c = self.s[self.i]
-            if c == ")":
-                break
-            key: Word | None = None
-            if c == "[":
-                at = self.i
-                self.i += 1
-                try:
-                    key = self.until("]", False, True)
-                except ShellSyntaxError:
-                    key = None
-                if key is not None and self.s.startswith("]=", self.i):
-                    self.i += 2
-                else:
-                    self.i, key = at, None
-            word = self.word()
-            if word is None:
-                if key is not None:
-                    node.items.append((key, Word(self.text, self.i, self.i, [])))
-                    continue
-                raise ShellSyntaxError(self.i, "token", f"unexpected `{c}` in an array")
-            node.items.append((key, word))
-        self.depth -= 1
-        self.i += 1
-        node.end = self.i
-        return node
-
-    def _redirection(self, match: re.Match[str]) -> Redir:
-        start = self.i
-        fd, op = match.groups()
-        self.i = match.end()
-        self.blank()
-        word = self.word()
-        if word is None:
-            raise ShellSyntaxError(self.i if self.i < self.n else start, "token", f"`{op}` takes a word")
-        redir = Redir(start, self.i, fd, op, word)
-        if op in ("<<", "<<-"):
-            quoted = any(getattr(part, "q", False) for part in word.parts)
-            delimiter = "".join(part.value if hasattr(part, "value") else self.s[part.start : part.end] for part in word.parts)
-            redir.word = Word(self.text, start, start, [])
-            self._pending.append((redir, delimiter, quoted))
-        return redir
