@@ -252,3 +252,35 @@ def test_message_has_the_numbers(check: Checker) -> None:
     assert "not 1" in finding.message
     assert finding.fix is not None
     assert finding.fix.description.count("1e-3") == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "script"),
+    [
+        ("MEG019", sft("""--megatron_extra_kwargs '{"qk_clp": true}'""")),
+        ("MEG020", sft("--report_to none")),
+        ("MEG020", sft("--callbacks early_stop")),
+        ("MEG110", sft("--optimizer muon --muon_coefficient_type simple")),
+    ],
+)
+def test_names_that_there_are_not(check: Checker, code: str, script: str) -> None:
+    assert code in codes(check(script))
+
+
+@pytest.mark.parametrize(
+    ("code", "script"),
+    [
+        ("MEG019", sft("""--megatron_extra_kwargs '{"qk_clip": true}'""")),
+        ("MEG020", sft("--report_to wandb tensorboard")),
+        ("MEG020", sft("--callbacks early_stop --external_plugins p.py")),
+        ("MEG110", sft("--optimizer muon --muon_scalar_optimizer adam")),
+        ("MEG110", sft("--muon_scalar_optimizer sgd")),
+    ],
+)
+def test_names_that_there_are(check: Checker, code: str, script: str) -> None:
+    assert code not in codes(check(script))
+
+
+def test_an_unheard_of_setting_may_be_new(check: Checker) -> None:
+    finding = next(f for f in check(sft("""--megatron_extra_kwargs '{"nonsense": 1}'""")) if f.code == "MEG019")
+    assert finding.severity == "warning"

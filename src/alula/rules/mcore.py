@@ -6,8 +6,10 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from alula.facts._data import FOLDER, toml
 from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
 
@@ -189,6 +191,12 @@ def extra(c: JobCheck) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+@cache
+def model_fields() -> tuple[str, ...]:
+    """Fields of Megatron's model configuration (megatron-core 0.16)."""
+    return tuple(toml(FOLDER / "megatron_core.toml")["model_config"]["fields"])
 
 
 def setting(c: JobCheck, name: str) -> Any:

@@ -228,6 +228,36 @@ def muon(c: JobCheck) -> Iterator[Finding]:
                 yield on_ray(c.finding("--{name} needs Muon; the optimizer is {optimizer}", name, flags=["optimizer"], name=name, optimizer=optimizer, fix=fix), c)
 
 
+@rule("MEG110", "muon-setting-needs-newer-core", confidence="medium", routes=ROUTES, since="4.5")
+def muon_settings(c: JobCheck) -> Iterator[Finding]:
+    """A Muon setting that megatron-core 0.16 does not have.
+
+    It would fall away without a word, so ms-swift refuses it: there the other parameters always train with Adam, and the coefficients are fixed.
+
+    In the log: `ValueError: megatron-core 0.16.1 does not support: muon_scalar_optimizer.`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --optimizer muon --muon_scalar_optimizer sgd
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --dataset data.jsonl --num_train_epochs 1 --optimizer muon
+    ```
+
+    Source: swift/megatron/arguments/megatron_args.py:_check_muon_mcore_support
+    """
+    optimizer = c.v.get("optimizer")
+    if not isinstance(optimizer, str) or "muon" not in optimizer:
+        return
+    for name in ("muon_scalar_optimizer", "muon_coefficient_type"):
+        value = c.v.get(name)
+        if c.v.written(name) and isinstance(value, str) and value != c.v.flags[name].default:
+            finding = c.finding("--{name} {value} needs a megatron-core newer than 0.16, which pip installs", name, flags=["optimizer"], name=name, value=value, fix=c.drop_flag(name))
+            yield on_ray(finding, c)
+
+
 @rule("MEG106", "muon-with-fp16", consequence="wrong", routes=MEGATRON, since="4.2")
 def muon_half(c: JobCheck) -> Iterator[Finding]:
     """The Muon optimizer with fp16.

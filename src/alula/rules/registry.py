@@ -80,6 +80,7 @@ FAMILIES = (
     Family("parallel", "PAR", ("megatron",)),
     Family("pipeline", "PAR", ("megatron",)),
     Family("megatron", "MEG", ("megatron",)),
+    Family("megatron_training", "MEG", ("megatron",)),
     Family("megatron_optimizer", "MEG", ("megatron",)),
     Family("megatron_moe", "MEG", ("megatron",)),
     Family("megatron_recompute", "MEG", ("megatron",)),
