@@ -48,7 +48,7 @@ def no_model(c: JobCheck) -> Iterator[Finding]:
         return
     from_checkpoint = "resume_from_checkpoint" in c.v.flags and c.v.get("resume_only_model") is not False and not c.v.absent("resume_from_checkpoint")
     from_adapters = c.v.get("load_args") is not False and not c.v.absent("adapters")
-    if from_checkpoint or from_adapters:
+    if from_checkpoint or from_adapters or c.v.use("ckpt_dir") is not None:  # --ckpt_dir until 3.12
         return
     template = "no --model: ms-swift stops with `Please set --model`"
     old = next((token for token in c.v.parsed.extras if token.text.startswith("--model_id_or_path")), None)
