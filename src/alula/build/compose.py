@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from alula.run.record import record
 from alula.run.source import Token
 from alula.write import rayjob, shell, slurm
 from alula.write import yaml as yaml_writer
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from alula.run.model import ModelShape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Built:
     """What build writes.
 

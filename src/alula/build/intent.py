@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from alula.run.job import Cluster
+from alula.run.record import record
 
 RLHF_TYPES = ("dpo", "orpo", "cpo", "simpo", "kto", "rm", "ppo", "grpo", "gkd")
 ROUTES = (
@@ -24,7 +25,7 @@ class BuildError(Exception):
     """An intent that cannot be built; `str()` is one line: what was asked, why not, what to ask instead."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parallel:
     """Megatron's sizes, in ranks: tensor, pipeline, context, expert, expert-tensor; `virtual` counts virtual stages a pipeline rank."""
 
@@ -36,7 +37,7 @@ class Parallel:
     virtual: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Intent:
     """One run as a person would ask for it.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from alula.facts._data import numbers, satisfies
 from alula.facts.backends import Backend, backends
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from alula.facts.swift import SwiftFacts
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Status = Literal["ok", "missing", "old", "conflict", "broken", "not-needed"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Probe:
     """One answer.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+
+from alula.run.record import record
 
 from ._data import FOLDER, toml
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Accelerator:
     """One device as software sees it.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from alula.run.record import record
 
 from ._data import FOLDER, toml
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Backend:
     """One backend.
 

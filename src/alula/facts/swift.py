@@ -15,12 +15,14 @@ from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
+from alula.run.record import record
+
 from ._data import FOLDER, numbers, satisfies, toml
 
 FlagType = Literal["int", "float", "str", "bool", "dict", "object"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Flag:
     """One flag as ms-swift's parser registers it.
 
@@ -45,7 +47,7 @@ class Flag:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Route:
     """One sub-command.
 
@@ -64,7 +66,7 @@ class Route:
     torchrun_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rename:
     """What became of a flag.
 
@@ -89,7 +91,7 @@ class Rename:
         return not self.routes or any(route == r or route.split()[0] == r for r in self.routes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelEntry:
     """One model type that ms-swift knows.
 

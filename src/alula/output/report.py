@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from alula.run.finding import SEVERITIES, Finding, Fix, Severity
+from alula.run.record import record
 from alula.run.redact import Redactor
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Report:
         return Place(span.file, *_position(source, span.start, utf16), *_position(source, span.end, utf16))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A range of a text. Lines and columns count from 1, the end column is the first one behind the range; columns are characters, or
     UTF-16 code units where asked for. A byte order mark is not a character, as in editors and SARIF."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from alula.run.record import record
 
 from .report import printable
 
@@ -15,7 +16,7 @@ TAB = 4
 ELLIPSIS = "…"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mark:
     """A range of one line, in characters from 0, and what to say about it. `primary` is drawn `^^^`, the others `---`."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from alula.run.job import EnvEntry, Launch, LauncherName
+from alula.run.record import record
 from alula.run.source import Token
 
 _MODULE = re.compile(r"(?:^|\.)swift\.cli\.(_megatron\.)?(\w+)$")
@@ -23,7 +23,7 @@ _ACCELERATE_SWITCHES = (
 _DEEPSPEED_SWITCHES = ("no_python", "no_local_rank", "no_ssh", "no_ssh_check", "enable_each_rank_log", "save_pid", "force_multi", "elastic_training", "bind_cores_to_rank")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Start:
     """An ms-swift command found behind its launcher. `route` may be one that ms-swift does not have (`swift grpo`)."""
 

@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from alula.run.record import record
+
 _SETTING = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Setting:
     """A variable that the wrapper sets: the value is `words[word][offset:end]`, or `text` where it is written otherwise (JSON)."""
 
@@ -26,7 +28,7 @@ class Setting:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Peel:
     """What a wrapper starts.
 

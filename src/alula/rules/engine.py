@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alula.run.finding import SEVERITIES, Finding
+from alula.run.record import record
 from alula.swift.effective import View, view
 
 from .context import JobCheck, RunCheck
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from alula.run.model import ModelShape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Selection:
     """Which findings are wanted: code prefixes (`BAT`, `BAT001`) or slugs; `pedantic` lets low-confidence ones through."""
 

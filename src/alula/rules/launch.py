@@ -21,6 +21,11 @@ def visible_name(c: JobCheck) -> str:
     return next((name for name in VISIBLE_DEVICES if name in c.job.env), VISIBLE_DEVICES[0])
 
 
+def on_ascend(c: JobCheck) -> bool:
+    """True when a variable of the job says that it runs on Ascend devices, which also come with 16 in a node."""
+    return any(name.startswith(("ASCEND_", "HCCL_")) or "_NPU_" in name or name in ("TASK_QUEUE_ENABLE", "CPU_AFFINITY_CONF") for name in c.job.env)
+
+
 def one_process_each(c: JobCheck) -> Fix | str:
     """How to give every visible device a process of its own, said for the job's launcher."""
     count = c.v.place.device_count
@@ -338,8 +343,7 @@ def many_processes(c: JobCheck) -> Iterator[Finding]:
     """
     place = c.v.place
     local = place.local_world_size
-    ascend = any(name.startswith(("ASCEND_", "HCCL_")) for name in c.job.env)  # those come with 16 a node
-    if not place.torchrun or local is None or local <= 8 or place.device_count is not None or ascend or c.job.ray is not None:
+    if not place.torchrun or local is None or local <= 8 or place.device_count is not None or on_ascend(c) or c.job.ray is not None:
         return
     template = "{processes} processes on each node: machines have 8 accelerators as a rule, and NPROC_PER_NODE counts those of one node; for {processes} on {nodes} machines: NNODES={nodes} NPROC_PER_NODE=8"
     nodes = -(-local // 8)

@@ -95,9 +95,9 @@ def device_map_in_every_rank(c: JobCheck) -> Iterator[Finding]:
 def process_count_unusable(c: JobCheck) -> Iterator[Finding]:
     """NPROC_PER_NODE or NNODES that torchrun cannot read.
 
-    They reach torchrun as `--nproc_per_node` and `--nnodes` exactly as they are set; an empty variable counts as set.
+    They reach torchrun as `--nproc_per_node` and `--nnodes` exactly as they are set.
 
-    In the log: `ValueError: Unsupported nproc_per_node value: `
+    In the log: `ValueError: Unsupported nproc_per_node value: 0,1,2,3`
 
     Wrong:
     ```sh
@@ -117,13 +117,54 @@ def process_count_unusable(c: JobCheck) -> Iterator[Finding]:
         return
     for name, words in (("NPROC_PER_NODE", ("gpu", "auto", "cpu", "xpu")), ("NNODES", ())):
         text = c.env(name)
-        if text is None or text in words:
+        if text is None or text in words or (not text and _unset(c, name)):
             continue
         parts = text.split(":") if name == "NNODES" else [text]  # NNODES may be min:max
         if len(parts) <= 2 and all(part.strip().isdigit() and int(part) > 0 for part in parts):
             continue
-        template = "{name}={text} is no positive number: torchrun gets it as it stands and stops" + ("; an empty variable counts as set" if not text else "")
+        template = "{name}={text} is no positive number: torchrun gets it as it stands and stops"
         yield c.finding(template, name, name=name, text=text or "''", fix=f"{name} with a number of {'processes' if name == 'NPROC_PER_NODE' else 'nodes'}")
+
+
+def _unset(c: JobCheck, name: str) -> str:
+    """What an empty launch variable is made of, where that is another variable which nobody sets here: `$WORLD_SIZE`."""
+    entry = c.env_entry(name)
+    source = c.whole.run.sources.get(entry.token.span.file) if entry is not None else None
+    if entry is None or source is None or entry.token.text:
+        return ""
+    written = source.text(entry.token.span).removeprefix(f"{name}=").strip("\"'")
+    return written if "$" in written else ""
+
+
+@rule("LCH019", "launch-variable-unset", severity="info", consequence="wrong")
+def launch_variable_unset(c: JobCheck) -> Iterator[Finding]:
+    """A launch variable is taken from another one that is not set here.
+
+    Cluster platforms set `WORLD_SIZE`, `RANK` and their like where the script runs. Without them NNODES and its companions are empty, and ms-swift passes
+    empty values on to torchrun as well.
+
+    In the log: `ValueError: invalid literal for int() with base 10: ''`
+
+    Wrong:
+    ```sh
+    NNODES=$WORLD_SIZE NODE_RANK=$RANK NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --dataset data.jsonl
+    ```
+
+    Right:
+    ```sh
+    NNODES=${WORLD_SIZE:-1} NODE_RANK=${RANK:-0} NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --dataset data.jsonl
+    ```
+
+    Source: swift/cli/main.py:get_torchrun_args
+    """
+    route = c.facts.routes.get(c.v.route)
+    if route is None or not route.torchrun or c.job.launch.launcher != "cli":
+        return
+    for name in ("NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        written = _unset(c, name)
+        if written:
+            template = "{name}={written} is empty here: what it is made of must be set where the script runs; torchrun cannot use an empty value"
+            yield c.finding(template, name, name=name, written=written, fix=f"a default: {name}=${{…:-1}}")
 
 
 @rule("LCH015", "device-list-broken", consequence="wrong")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from alula.facts._data import FOLDER, toml
+from alula.run.record import record
 from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
 
@@ -29,7 +30,7 @@ AXES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sizes:
     """Parallel sizes of a job; None where the text is not known.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from alula.run.record import record
 from alula.swift.parse import UNKNOWN
 
 from .registry import TRAIN, rule
@@ -22,7 +22,7 @@ GIB = 1 << 30
 COLOCATING = ("swift rlhf", "megatron rlhf")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Capacity:
     """Memory of one device in GiB, and its name; of the largest known device where the user said nothing."""
 
@@ -78,7 +78,7 @@ def awake_engine(c: JobCheck) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Floor:
     """What one device must hold at the very least while it trains, in GiB, and of what."""
 

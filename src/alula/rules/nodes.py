@@ -13,7 +13,7 @@ from .registry import MEGATRON, TRAIN, rule
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding
-    from alula.run.job import Job, Run
+    from alula.run.job import Job, Launch, Run
     from alula.swift.effective import View
 
 DEFAULT_PORT = 29500  # torchrun's static rendezvous
@@ -130,11 +130,36 @@ def node_rank_out_of_range(c: JobCheck) -> Iterator[Finding]:
 
 @rule("LCH023", "loopback-master", consequence="hangs")
 def loopback_master(c: JobCheck) -> Iterator[Finding]:
-    """MASTER_ADDR is a loopback address, with several nodes.
+    """MASTER_ADDR is a loopback address on a node that is not node 0.
 
-    127.0.0.1 is another machine on every node: the workers never find node 0.
+    127.0.0.1 is another machine on every node: this one looks for node 0 on itself and never finds it.
 
     In the log: nothing, then a timeout or `Connection refused`
+
+    Wrong:
+    ```sh
+    NNODES=8 NODE_RANK=1 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --dataset data.jsonl
+    ```
+
+    Right:
+    ```sh
+    NNODES=8 NODE_RANK=1 MASTER_ADDR=10.0.0.1 NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --dataset data.jsonl
+    ```
+
+    Source: torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py
+    Not shown on CPU: the nodes wait for each other before ms-swift starts
+    """
+    yield from _loopback(c, first=False)
+
+
+@rule("LCH027", "loopback-on-first-node", severity="warning", confidence="medium", consequence="hangs")
+def loopback_on_first_node(c: JobCheck) -> Iterator[Finding]:
+    """MASTER_ADDR is a loopback address on node 0 of several.
+
+    Node 0 may call itself 127.0.0.1, but the same script on another node looks for node 0 there and hangs. Only scripts that name node 0's real address work
+    on every node.
+
+    In the log: node 0 waits for the others until a timeout
 
     Wrong:
     ```sh
@@ -146,13 +171,26 @@ def loopback_master(c: JobCheck) -> Iterator[Finding]:
     NNODES=8 NODE_RANK=0 MASTER_ADDR=10.0.0.1 NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --dataset data.jsonl
     ```
 
-    Source: torch/distributed/run.py
-    Not shown on CPU: the nodes wait for each other before ms-swift starts
+    Source: torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py
     """
-    count, address = _several_nodes(c), c.job.launch.master_addr
-    if count is not None and address is not None and address.known and loopback(address.text):
-        template = "MASTER_ADDR={address} with NNODES={count}: each node would look for node 0 on itself; write the address under which all {count} nodes reach node 0"
-        yield c.finding(template, address, flags=["MASTER_ADDR", "NNODES"], address=address.text, count=count, fix="MASTER_ADDR=<address of node 0>")
+    yield from _loopback(c, first=True)
+
+
+def _loopback(c: JobCheck, *, first: bool) -> Iterator[Finding]:
+    count = _several_nodes(c)
+    if count is None:
+        return
+    others = [launch for launch in c.job.launches if integer(launch.node_rank) != 0]
+    reached = bool(others) and all(launch.master_addr is not None and not (launch.master_addr.known and loopback(launch.master_addr.text)) for launch in others)
+    for launch in c.job.launches:
+        address = launch.master_addr
+        if address is None or not address.known or not loopback(address.text) or (integer(launch.node_rank) == 0) is not first or (first and reached):
+            continue
+        template = "MASTER_ADDR={address} with NNODES={count}: " + (
+            "the other {others} nodes cannot find node 0 there; write the address under which all {count} nodes reach node 0" if first
+            else "this node would look for node 0 on itself; write the address under which all {count} nodes reach node 0"
+        )  # fmt: skip
+        yield c.finding(template, address, flags=["MASTER_ADDR", "NNODES"], address=address.text, count=count, others=count - 1, fix="MASTER_ADDR=<address of node 0>")
 
 
 @rule("LCH024", "nodes-without-processes", severity="warning", consequence="wrong")
@@ -265,11 +303,19 @@ def nodes_disagree(run: RunCheck) -> Iterator[Finding]:
         for launch in others:
             for label in ("nnodes", "nproc", "master_addr", "master_port"):
                 a, b = getattr(first, label), getattr(launch, label)
+                if label == "master_addr" and any(_calls_itself(node) for node in (first, launch)):
+                    continue
                 if a is not None and b is not None and a.known and b.known and a.text != b.text:
                     name = {"nproc": "NPROC_PER_NODE"}.get(label, label.upper())
                     template = "the nodes of one job disagree about {name}: {a} and {b}"
                     yield c.finding(template, b, flags=[name], related=[(a, "the other node")], name=name, a=a.text, b=b.text, fix=f"the same {name} on every node")
     yield from _same_rank_twice(run)
+
+
+def _calls_itself(launch: Launch) -> bool:
+    """Node 0 under a loopback address: the others name it otherwise, and rightly so."""
+    address = launch.master_addr
+    return integer(launch.node_rank) == 0 and address is not None and loopback(address.text)
 
 
 def _same_rank_twice(run: RunCheck) -> Iterator[Finding]:

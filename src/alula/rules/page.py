@@ -27,9 +27,10 @@ A fence's info string may name a file after the language (```python plugin.py); 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from inspect import cleandoc
 from typing import TYPE_CHECKING
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from .registry import Rule
@@ -38,7 +39,7 @@ _FENCE = re.compile(r"```(\w+)[ \t]*([^\n`]*)\n(.*?)```", re.S)
 _DEFAULT_NAME = {"sh": "run.sh", "yaml": "run.yaml", "python": "plugin.py", "jsonl": "data.jsonl", "json": "config.json"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """A rule's page in parts. `wrong` and `right` map file names to text, in the order written; the first is the entry."""
 

@@ -247,7 +247,6 @@ def experts(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: megatron/core/transformer/moe/moe_layer.py:BaseMoELayer.__init__ (megatron-core)
-    Not shown on CPU: the assertion stands in the construction of the layer, which needs a GPU
     """
     s = sizes(c)
     shape = numbers(c)
@@ -314,7 +313,6 @@ def moe_sequence_parallel(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: megatron/core/transformer/moe/moe_layer.py:MoELayer.forward (megatron-core)
-    Not shown on CPU: it is raised by the first forward on a GPU
     """
     s = sizes(c)
     if not is_moe(c) or s.tensor is None or s.tensor < 2 or c.v.get("sequence_parallel") is not False:

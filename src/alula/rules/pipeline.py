@@ -102,7 +102,6 @@ def layers(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: megatron/core/transformer/transformer_block.py:get_num_layers_to_build (megatron-core)
-    Not shown on CPU: the assertion stands in the construction of the model, which needs a GPU
     """
     s, count = sizes(c), _layers(c)
     if not count or s.pipeline is None or s.pipeline < 2 or count % s.pipeline == 0 or not _split_free(c):
@@ -139,7 +138,6 @@ def virtual_layers(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: megatron/core/transformer/transformer_block.py:get_num_layers_to_build (megatron-core)
-    Not shown on CPU: the assertion stands in the construction of the model, which needs a GPU
     """
     s, count = sizes(c), _layers(c)
     if not count or s.pipeline is None or s.pipeline < 2 or s.virtual is None or s.virtual < 1 or count % s.pipeline or not _split_free(c):

@@ -7,9 +7,10 @@ A rule is a generator function over a `JobCheck` (scope `job`), a `RunCheck` (sc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from alula.run.finding import Confidence, Consequence, Finding, Severity
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Scope = Literal["job", "run", "plugin"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Family:
     """One module of rules.
 
@@ -102,7 +103,7 @@ MEGATRON = ("megatron rlhf", "megatron sft", "megatron pt")
 RLHF = ("swift rlhf", "megatron rlhf")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One rule.
 

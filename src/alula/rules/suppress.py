@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alula.run.finding import Edit, Finding, Fix
+from alula.run.record import record
 from alula.run.source import Source, Span
 
 from .registry import Rule, add
@@ -54,7 +54,7 @@ UNUSED = Rule(
 add(UNUSED)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Suppression:
     """One such comment.
 
@@ -80,7 +80,7 @@ class Suppression:
         return not self.codes or any(item in (code, slug) or (item.isalpha() and code.rstrip("0123456789") == item) for item in self.codes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Suppressed:
     """A finding that a comment silences, with the reason given there (may be empty)."""
 

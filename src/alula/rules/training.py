@@ -10,7 +10,7 @@ from alula.facts import swift as facts
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
-from .values import closest, exists, given, json_value, may_register
+from .values import closest, exists, given, json_value, loads_nothing, may_register
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding, Fix
@@ -143,7 +143,7 @@ def unknown_model_type(c: JobCheck) -> Iterator[Finding]:
     Not shown on CPU: the name is looked up with the model; commands recorded without their models were accepted with any
     """
     value = given(c, "model_type")
-    if not isinstance(value, str) or not value or may_register(c):
+    if not isinstance(value, str) or not value or may_register(c) or loads_nothing(c):
         return
     known = c.facts.registries.models
     if value in known:
@@ -191,7 +191,7 @@ def unknown_template(c: JobCheck) -> Iterator[Finding]:
     Source: swift/template/register.py:get_template_meta
     """
     value = given(c, "template")
-    if not isinstance(value, str) or not value or may_register(c):
+    if not isinstance(value, str) or not value or may_register(c) or loads_nothing(c):
         return
     known = c.facts.registries["templates"]
     if value in known:
@@ -281,7 +281,7 @@ def rope_scaling(c: JobCheck) -> Iterator[Finding]:
     Source: swift/arguments/base_args/model_args.py:ModelArguments._init_rope_scaling
     """
     value, length = given(c, "rope_scaling"), given(c, "max_model_len")
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or loads_nothing(c):
         return
     kind, parsed = json_value(c, value)
     if kind == "unknown":

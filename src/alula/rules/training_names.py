@@ -10,7 +10,7 @@ from alula.swift.parse import UNKNOWN
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .training import BASE
-from .values import closest, given, json_value, may_register
+from .values import closest, given, json_value, loads_nothing, may_register
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding
@@ -166,7 +166,7 @@ def unknown_attention(c: JobCheck) -> Iterator[Finding]:
     Not shown on CPU: transformers looks at it when it builds the model
     """
     value = c.v.get("attn_impl")
-    if not isinstance(value, str) or value.lower() not in _ATTENTION:
+    if not isinstance(value, str) or value.lower() not in _ATTENTION or loads_nothing(c):
         return
     right = _ATTENTION[value.lower()]
     template = "--attn_impl {value} is no attention of transformers: sdpa, eager, flex_attention, flash_attn, flash_attention_2, flash_attention_3"

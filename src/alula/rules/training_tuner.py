@@ -10,7 +10,7 @@ from alula.swift.parse import UNKNOWN
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .training_numbers import quantised_name
-from .values import closest, may_register
+from .values import closest, loads_nothing, may_register
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding, Fix
@@ -165,7 +165,7 @@ def quantisation_bits(c: JobCheck) -> Iterator[Finding]:
     """
     method, bits = c.v.get("quant_method"), c.v.get("quant_bits")
     valid = _BITS.get(method) if isinstance(method, str) else None
-    if valid is None or bits is UNKNOWN or bits in valid:
+    if valid is None or bits is UNKNOWN or bits in valid or loads_nothing(c):
         return
     if bits is None and (c.v.use("quant_bits") is not None or (c.v.get("load_args") is True and not c.v.absent("adapters"))):
         return

@@ -70,6 +70,11 @@ def may_register(c: JobCheck) -> bool:
     return c.v.open_ended or any(c.v.parsed.last(name) is not None for name in ("external_plugins", "custom_register_path"))
 
 
+def loads_nothing(c: JobCheck) -> bool:
+    """True for `swift sample` through a server: the flags that describe a model are then never looked at."""
+    return c.v.get("sampler_engine") == "client"
+
+
 def exists(c: JobCheck, text: str) -> bool:
     """True when this path exists where the run would start."""
     try:

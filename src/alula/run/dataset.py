@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from alula.run.record import record
 
 RowsForm = Literal["jsonl", "json", "csv", "txt", "parquet"]
 ProblemKind = Literal["syntax", "not-object", "encoding", "empty", "unreadable", "comment"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """One row.
 
@@ -26,7 +27,7 @@ class Row:
     end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """Something that keeps a file, or one line of it, from being read.
 
@@ -45,7 +46,7 @@ class Problem:
     end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DatasetSample:
     """What is known about one local file of rows.
 

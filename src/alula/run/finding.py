@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from .source import Span
@@ -17,7 +19,7 @@ Safety = Literal["safe", "unsafe", "manual"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edit:
     """Replace the bytes of `span` by `text`. An insertion has start == end."""
 
@@ -25,7 +27,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fix:
     """What to change.
 
@@ -40,7 +42,7 @@ class Fix:
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """One thing that a rule or reader says about a run.
 

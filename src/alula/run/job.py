@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from .finding import Finding
@@ -14,7 +16,7 @@ EnvHow = Literal["prefix", "export", "inherited", "block", "wrapper"]
 LauncherName = Literal["cli", "torchrun", "python", "accelerate", "deepspeed", "ray"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EnvEntry:
     """One environment variable that a command really gets.
 
@@ -28,7 +30,7 @@ class EnvEntry:
     how: EnvHow
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """One program that the script would start, before anyone asked what program it is.
 
@@ -53,7 +55,7 @@ class Command:
     loop: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """How one node starts the job. Each token is None where nothing was written.
 
@@ -69,7 +71,7 @@ class Launch:
     master_port: Token | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RayGroup:
     """One role group of a Ray YAML.
 
@@ -85,7 +87,7 @@ class RayGroup:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RaySpec:
     """What a Megatron-Ray YAML says beside the training arguments."""
 
@@ -95,7 +97,7 @@ class RaySpec:
     file: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """One ms-swift command of a run.
 
@@ -131,7 +133,7 @@ class Job:
         return self.launches[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cluster:
     """The machines a run is meant for. None means not said.
 
@@ -146,7 +148,7 @@ class Cluster:
     nodes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Run:
     """What one experiment launches.
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from alula.run.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class LatentAttention:
     """Multi-head latent attention (DeepSeek-V2 and its heirs): sizes of the compressed projections, in elements.
 
@@ -25,7 +27,7 @@ class LatentAttention:
     index_layers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinearAttention:
     """The recurrent layers of a hybrid model (gated delta net): they have no growing KV cache.
 
@@ -43,7 +45,7 @@ class LinearAttention:
     full_layers: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mamba:
     """Mamba-2 layers of a hybrid whose layers are each *one* of recurrence, attention, feed-forward or experts (Nemotron-H).
 
@@ -61,7 +63,7 @@ class Mamba:
     mlp_layers: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Vision:
     """A vision (or audio) tower beside the language model. `parameters` counts it with its projector; 0 where unknown."""
 
@@ -74,7 +76,7 @@ class Vision:
     parameters: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Counts:
     """Parameters of a language model, by where parallelism puts them. All are totals over layers.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from .source import Span
@@ -13,7 +15,7 @@ ReturnKind = Literal["number", "none", "text", "list", "tuple", "dict", "filtere
 TargetKind = Literal["class", "function", "lambda", "instance", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """One parameter of a function, `self` left out. `required`: it has no default."""
 
@@ -22,7 +24,7 @@ class Parameter:
     keyword_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """A call inside a function.
 
@@ -44,7 +46,7 @@ class Call:
     device: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Return:
     """One `return`, or the missing one at the end.
 
@@ -67,7 +69,7 @@ class Return:
     guarded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function:
     """A function or method.
 
@@ -102,7 +104,7 @@ class Function:
         return self.var_keyword or any(p.name == name for p in self.parameters)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PluginClass:
     """A class. `bases` are dotted names, imports resolved."""
 
@@ -112,7 +114,7 @@ class PluginClass:
     methods: Mapping[str, Function] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Registration:
     """A name put into one of ms-swift's registries.
 
@@ -128,7 +130,7 @@ class Registration:
     kind: TargetKind = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Import:
     """An imported module of ms-swift. `guarded`: under `try`, `if` or inside a function, so that it need not happen at import."""
 
@@ -138,7 +140,7 @@ class Import:
     guarded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plugin:
     """One plugin file.
 

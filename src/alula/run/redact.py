@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from alula.run.record import record
 
 MARK = "…(redacted)"
 
@@ -60,7 +61,7 @@ _NO_SECRET = r"(?i:\$|<|[x*.…]+$|your[_-]|[a-z_][\w.]*[(\[]|(?:empty|none|null
 _pattern = cache(re.compile)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Secret:
     """A range of characters that must not be shown, and what to show in its place."""
 

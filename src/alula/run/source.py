@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from alula.run.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Span:
     """A half-open byte range of one source. `file` is the name the user gave (`-` for stdin, `<args>` for a command after `--`)."""
 
@@ -19,7 +21,7 @@ class Span:
 OriginKind = Literal["variable", "default", "array", "heredoc", "yaml", "environment", "argument", "command", "file", "loop"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Origin:
     """One link in the chain of definitions that a token's text came through.
 
@@ -34,7 +36,7 @@ class Origin:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Token:
     """One word of a command line, as the program would receive it.
 
@@ -73,7 +75,7 @@ class Token:
         return replace(self, text=text)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """One text that was read, with the line arithmetic that findings need.
 

@@ -6,11 +6,12 @@ Sources (ms-swift 4.6): `rlhf_trainers/args_mixin.py:_init_generation_batch_para
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
+from alula.run.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Generation:
     """Sizes of one rollout.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from alula.run.record import record
 
 _MEDIA = {"images": "images", "image": "images", "audios": "audios", "audio": "audios", "videos": "videos", "video": "videos"}
 _SYSTEM = {"system": "system", "system_prompt": "system"}
@@ -43,7 +44,7 @@ NOT_FOR_REWARDS = frozenset(
 Kind = Literal["messages", "alpaca", "response"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mapped:
     """What ms-swift makes of a file's columns.
 

@@ -7,8 +7,9 @@ Counts are numbers of processes or accelerators; None means that it cannot be kn
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from alula.run.job import Cluster, EnvEntry, Job
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 VISIBLE_DEVICES = ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Placement:
     """Where the processes of a job run.
 

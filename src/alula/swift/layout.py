@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from alula.run.record import record
 
 LETTERS = {"E": "embedding", "t": "transformer layer", "m": "MTP", "L": "loss"}
 _MOST = 100_000  # letters; a repeat count in a script can be any number
@@ -24,7 +25,7 @@ class LayoutError(ValueError):
     """The string is no layout; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """A layout in stages, in the order of the layers. Each stage is its letters, such as `Ett`."""
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from alula.run.record import record
 
 from .parse import UNKNOWN
 
@@ -22,7 +23,7 @@ GROUP_PORT = 51216
 """First port of the weight-sync group; server number n gets this + n."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Endpoint:
     """One server that a trainer talks to.
 
@@ -44,7 +45,7 @@ class Endpoint:
         return loopback(self.host)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pair:
     """A trainer and a server of the same run.
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from alula.facts.swift import Flag as FlagFact
@@ -36,7 +38,7 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Use:
     """One occurrence of a flag.
 
@@ -62,7 +64,7 @@ class Use:
         return self.token.maybe
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParseError:
     """One error of the parser.
 
@@ -81,7 +83,7 @@ class ParseError:
     certain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parsed:
     """What the parser makes of an argv.
 
@@ -103,7 +105,7 @@ class Parsed:
         return uses[-1] if uses else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Option:
     string: str
     fact: FlagFact | None  # None: help
@@ -111,7 +113,7 @@ class _Option:
     ambiguous: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Vocabulary:
     """The option strings of one route, in registration order."""
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
+
+from alula.run.record import record
 
 from .effective import View, view
 
@@ -46,7 +48,7 @@ def number(token: Token | None, default: int) -> int | None:
         return int(value) if value == value and abs(value) != float("inf") else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RayPlan:
     """The layout that a Megatron-Ray config asks for.
 
@@ -122,7 +124,7 @@ def ray_plan(v: View) -> RayPlan | None:
 # --- device_groups ---
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeviceGroup:
     """One group of `device_groups`. `ranks` is None where the text cannot be worked out."""
 
@@ -133,7 +135,7 @@ class DeviceGroup:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeviceGroups:
     """`--device_groups` read as ms-swift's resource manager reads it.
 

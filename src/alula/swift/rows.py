@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from .columns import Mapped
@@ -26,7 +27,7 @@ _STANDARD_ROLE = {
 _PROVIDER_BLOCKS = ("tool_use", "tool_result", "image")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Converted:
     """A row after loading.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from .parse import Use
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effective:
     """One value of the real argument object.
 

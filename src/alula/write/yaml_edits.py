@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alula.run.finding import Edit
+from alula.run.record import record
 from alula.run.source import Source, Span
 
 from .shell_edits import NotEditable
@@ -114,7 +114,7 @@ def insert_yaml_key(source: Source, near: Span, name: str, value: str) -> Edit:
     return Edit(Span(source.name, newline + 1, newline + 1), f"{indent}{shown}{ending}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Step:
     """An entry on the way to a place. `is_value`: its mapping is itself the value of a key, not a list item or the document."""
 

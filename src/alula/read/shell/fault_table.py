@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from alula.run.record import record
 
 if TYPE_CHECKING:
     from alula.run.finding import Confidence, Consequence, Severity
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fault:
     """One kind of shell fault. `doc` is its page, in the form that rules use; `template` its message."""
 
