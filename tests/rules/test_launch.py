@@ -36,7 +36,8 @@ HITS = [
     ("LCH013", f"{FOUR} NPROC_PER_NODE=4 {SFT} --device_map auto", "in each of 4 processes"),
     ("LCH013", f"NPROC_PER_NODE=4 {SFT} --device_map sequential", "--deepspeed zero3"),
     ("LCH014", f"NPROC_PER_NODE=0,1 {SFT}", "0,1 is no positive number"),
-    ("LCH014", f"NPROC_PER_NODE=$UNSET {SFT}", "an empty variable counts as set"),
+    ("LCH014", f"NPROC_PER_NODE= {SFT}", "NPROC_PER_NODE=''"),
+    ("LCH019", f"NPROC_PER_NODE=$UNSET {SFT}", "NPROC_PER_NODE=$UNSET is empty here"),
     ("LCH014", f"NPROC_PER_NODE=8 NNODES=0 {SFT}", "NNODES=0"),
     ("LCH015", f"CUDA_VISIBLE_DEVICES=0,1,1 NPROC_PER_NODE=3 {SFT}", "lists 1 more than once"),
     ("LCH016", "CUDA_VISIBLE_DEVICES= swift rollout --model Qwen/Qwen3-8B", "hides every device"),
@@ -47,8 +48,9 @@ HITS = [
     ("LCH021", f"NNODES=2 MASTER_ADDR=10.0.0.1 NPROC_PER_NODE=8 {SFT}", "NODE_RANK to 0 … 1"),
     ("LCH021", f"torchrun --nnodes 2 --nproc_per_node 8 --master_addr 10.0.0.1 swift/cli/sft.py {MODEL}", "every node is node 0"),
     ("LCH022", f"NNODES=2 NODE_RANK=2 MASTER_ADDR=10.0.0.1 NPROC_PER_NODE=8 {SFT}", "ranks are 0 … 1"),
-    ("LCH023", f"NNODES=2 NODE_RANK=0 MASTER_ADDR=localhost NPROC_PER_NODE=8 {SFT}", "look for node 0 on itself"),
-    ("LCH023", f"NNODES=4 NODE_RANK=0 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=8 megatron sft {MODEL}", "NNODES=4"),
+    ("LCH023", f"NNODES=2 NODE_RANK=1 MASTER_ADDR=localhost NPROC_PER_NODE=8 {SFT}", "look for node 0 on itself"),
+    ("LCH023", f"NNODES=4 NODE_RANK=$(rank) MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=8 megatron sft {MODEL}", "NNODES=4"),
+    ("LCH027", f"NNODES=4 NODE_RANK=0 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=8 {SFT}", "the other 3 nodes"),
     ("LCH024", f"NNODES=2 NODE_RANK=0 MASTER_ADDR=10.0.0.1 {FOUR} {SFT}", "NPROC_PER_NODE=4"),
     ("LCH025", f"NODE_RANK=1 NPROC_PER_NODE=8 {SFT}", "NODE_RANK=1 without NNODES"),
     ("LCH025", f"export WORLD_SIZE=2 RANK=1\nNPROC_PER_NODE=8 {SFT}", "WORLD_SIZE=2, RANK=1 without NNODES"),
@@ -108,6 +110,10 @@ SILENT = [
     ("LCH022", f"NNODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1 NPROC_PER_NODE=8 {SFT}"),
     ("LCH023", f"NNODES=1 NODE_RANK=0 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=8 {SFT}"),
     ("LCH023", f"{RANKS} {SFT}"),
+    ("LCH023", f"NNODES=2 NODE_RANK=0 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=8 {SFT}"),  # LCH027
+    ("LCH027", f"NNODES=1 NODE_RANK=0 MASTER_ADDR=127.0.0.1 NPROC_PER_NODE=8 {SFT}"),
+    ("LCH019", f"NNODES=${{WORLD_SIZE:-1}} NPROC_PER_NODE=8 {SFT}"),
+    ("LCH014", f"NNODES=$WORLD_SIZE NPROC_PER_NODE=8 {SFT}"),
     ("LCH024", f"{RANKS} {SFT}"),
     ("LCH024", f"NNODES=2 NODE_RANK=0 MASTER_ADDR=10.0.0.1 CUDA_VISIBLE_DEVICES=0 {SFT}"),  # one device, one process
     ("LCH025", f"MASTER_ADDR=127.0.0.1 NODE_RANK=0 NPROC_PER_NODE=8 {SFT}"),
@@ -174,12 +180,19 @@ NODE = "NNODES=2 NODE_RANK={rank} MASTER_ADDR={address} MASTER_PORT=29500 NPROC_
         ((0, 1), ("10.0.0.1", "10.0.0.1"), None),
         ((0, 1), ("10.0.0.1", "10.0.0.2"), "disagree about MASTER_ADDR: 10.0.0.1 and 10.0.0.2"),
         ((0, 0), ("10.0.0.1", "10.0.0.1"), "both with NODE_RANK=0"),
+        ((0, 1), ("127.0.0.1", "10.0.0.1"), None),  # node 0 may call itself so
     ],
 )
 def test_scripts_of_two_nodes(check: Checker, ranks: tuple[int, int], addresses: tuple[str, str], says: str | None) -> None:
     first, second = (NODE.format(rank=rank, address=address) for rank, address in zip(ranks, addresses, strict=True))
     found = [f.message for f in check(first, {"b.sh": second}, name="a.sh") if f.code == "LCH026"]
     assert (says is None and not found) or (says is not None and any(says in message for message in found)), found
+
+
+def test_node_0_may_call_itself_loopback(check: Checker) -> None:
+    first, second = NODE.format(rank=0, address="127.0.0.1"), NODE.format(rank=1, address="10.0.0.1")
+    assert "LCH027" in {f.code for f in check(first)}
+    assert not {"LCH023", "LCH027"} & {f.code for f in check(first, {"b.sh": second}, name="a.sh")}
 
 
 def test_fix_of_a_missing_process_count_is_written_before_the_command(check: Checker) -> None:
