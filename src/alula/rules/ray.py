@@ -6,9 +6,6 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from alula.read.config import is_ray, read_config
-from alula.read.errors import ReadError
-from alula.read.run import load_source
 from alula.swift.launch import integer
 from alula.swift.ray import ray_plan
 
@@ -24,6 +21,7 @@ ROUTE = ("megatron rlhf",)
 
 def _flags_seen(c: JobCheck) -> list[Token]:
     return [token for token in c.job.words if token.known and token.text.startswith("--")]
+
 
 @rule("RAY001", "ray-config-missing", routes=ROUTE, since="4.3")
 def config_missing(c: JobCheck) -> Iterator[Finding]:
@@ -77,6 +75,7 @@ def switch(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: swift/cli/_megatron/rlhf.py:_use_ray
+    Not shown on CPU: the arguments are in order, they start something else
     """
     if c.job.ray is not None or any(token.text == "--use_ray" for token in c.job.words):
         return
@@ -131,6 +130,7 @@ def dropped(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: swift/ray/megatron/pipeline.py:main
+    Not shown on CPU: it is silent
     """
     if c.job.ray is None or c.job.words == c.job.argv:
         return
@@ -185,6 +185,7 @@ def torchrun(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: swift/cli/main.py:use_torchrun
+    Not shown on CPU: it takes a Ray cluster
     """
     on_ray = c.job.ray is not None or (c.v.route == "swift sft" and c.v.get("use_ray") is True)
     if not on_ray:
@@ -260,6 +261,10 @@ def _names_groups(c: JobCheck, token: Token) -> bool:
     path = os.path.join(c.whole.cwd, token.text)
     if not token.known or not os.path.isfile(path):
         return False
+    from alula.read.config import is_ray, read_config
+    from alula.read.errors import ReadError
+    from alula.read.run import load_source
+
     try:
         return is_ray(read_config(load_source(path)))
     except ReadError:

@@ -68,6 +68,7 @@ def unknown_key(c: JobCheck) -> Iterator[Finding]:
     ```
 
     Source: swift/ray/megatron/driver_utils.py:parse_args_from_dict
+    Not shown on CPU: it is no more than a warning
     """
     plan = ray_plan(c.v)
     if plan is None:
