@@ -9,8 +9,9 @@ from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
-from .training_numbers import quantised_name
-from .values import closest, loads_nothing, may_register
+from .training_numbers import quantised_name, weights_dtype
+from .training_parallel import deepspeed_stage
+from .values import closest, given, loads_nothing, may_register
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding, Fix
@@ -257,3 +258,36 @@ def lisa_with_adapters(c: JobCheck) -> Iterator[Finding]:
     if isinstance(layers, int) and layers > 0 and isinstance(tuner, str) and tuner != "full":
         template = "--lisa_activated_layers {layers} works with --tuner_type full only, and this is {tuner}"
         yield c.finding(template, "lisa_activated_layers", flags=["tuner_type"], layers=layers, tuner=tuner, fix=c.set_flag("tuner_type", "full"))
+
+
+@rule("TRN078", "qlora-unsharded", severity="warning", confidence="medium", consequence="waste", routes=TRAIN)
+def qlora_unsharded(c: JobCheck) -> Iterator[Finding]:
+    """4-bit weights under ZeRO-3 or FSDP2 in a storage type that is not sharded.
+
+    bitsandbytes packs 4-bit weights into bytes by default, which are no floating-point tensors: ZeRO-3 and FSDP shard them only when `--bnb_4bit_quant_storage`
+    is the data type of the other weights. Otherwise every device holds the whole model.
+
+    In the log: as much memory on each device as without ZeRO-3, or `Must flatten tensors with uniform dtype`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-32B --dataset data.jsonl --quant_method bnb --quant_bits 4 --deepspeed zero3
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-32B --dataset data.jsonl --quant_method bnb --quant_bits 4 --bnb_4bit_quant_storage bfloat16 --deepspeed zero3
+    ```
+
+    Source: swift/arguments/base_args/quant_args.py:QuantizeArguments; PEFT documentation, DeepSpeed and FSDP
+    """
+    if given(c, "quant_method") != "bnb" or given(c, "quant_bits") != 4 or not c.v.absent("bnb_4bit_quant_storage") or (c.v.place.world_size or 2) < 2:
+        return
+    sharding = "fsdp" if given(c, "fsdp") else "deepspeed" if deepspeed_stage(c) == 3 else None
+    if sharding is not None:
+        dtype = weights_dtype(c) or "bfloat16"
+        template = "4-bit weights are stored in bytes, which {what} does not shard: --bnb_4bit_quant_storage {dtype}"
+        yield c.finding(
+            template, "quant_bits", flags=["bnb_4bit_quant_storage", sharding], what="FSDP2" if sharding == "fsdp" else "ZeRO-3", dtype=dtype,
+            fix=c.set_flag("bnb_4bit_quant_storage", dtype),
+        )  # fmt: skip

@@ -72,7 +72,7 @@ def may_register(c: JobCheck) -> bool:
 
 def loads_nothing(c: JobCheck) -> bool:
     """True for `swift sample` through a server: the flags that describe a model are then never looked at."""
-    return c.v.get("sampler_engine") == "client"
+    return bool(c.v.get("sampler_engine") == "client")
 
 
 def exists(c: JobCheck, text: str) -> bool:
