@@ -398,3 +398,39 @@ def moe_under_zero3(c: JobCheck) -> Iterator[Finding]:
     instead = c.v.route.replace("swift", "megatron")
     fix = f"`{instead}` with --expert_model_parallel_size" if c.v.rlhf_type in (None, "dpo", "kto", "rm", "grpo", "gkd") and entry is not None and entry.megatron else "--deepspeed zero2 where it fits"
     yield c.finding(template, "deepspeed", flags=["model"], model=model, experts=f"{experts} experts" if experts else "experts", fix=fix)
+
+
+@rule("TRN061", "template-needs-padding", consequence="wrong", routes=TRAIN, since="4.6")
+def template_needs_padding(c: JobCheck) -> Iterator[Finding]:
+    """`--packing` or `--padding_free` with a model whose template cannot do without padding.
+
+    Text models can, with few exceptions; of the multimodal ones only those whose template says so (Qwen-VL and Omni, InternVL, GLM-V, Kimi-VL and some more).
+
+    In the log: `ValueError: Template `minicpmv4_5` does not support padding free or packing.`
+
+    Wrong:
+    ```sh
+    swift sft --model OpenBMB/MiniCPM-V-4_5 --dataset data.jsonl --packing true --attn_impl flash_attn
+    ```
+
+    Right:
+    ```sh
+    swift sft --model OpenBMB/MiniCPM-V-4_5 --dataset data.jsonl
+    ```
+
+    Source: swift/pipelines/train/sft.py:SwiftSft._prepare_template
+    Not shown on CPU: the template is built after the model is loaded
+    """
+    feature = next((flag for flag in ("packing", "padding_free") if given(c, flag) is True), None)
+    if feature is None:
+        return
+    from alula.facts.templates import padding_free
+
+    kind, model, template = given(c, "model_type"), given(c, "model"), given(c, "template")
+    entry = c.facts.registries.models.get(kind) if isinstance(kind, str) else c.facts.registries.model_of(model) if isinstance(model, str) else None
+    if entry is None or (template is not None and not isinstance(template, str)):
+        return
+    candidates = (template,) if isinstance(template, str) else entry.templates
+    if candidates and all(padding_free(c.facts.version, name, entry.multimodal) is False for name in candidates):
+        text = "--{feature} true is not possible with {kind}: its template ({templates}) needs padding"
+        yield c.finding(text, feature, flags=["model", "template"], feature=feature, kind=entry.model_type, templates=names(candidates), fix=c.set_flag(feature, "false"))
