@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,28 +66,28 @@ def command(
 
 
 def _report(inputs: Inputs, selection: Selection, least: str | None) -> Report:
-    from alula.rules.suppress import apply_suppressions
+    from alula.rules.suppress import Suppressed, apply_suppressions
 
     findings: list[Finding] = []
     sources: dict[str, Source] = {}
     unresolved: list[Token] = []
     jobs: list[Job] = []
+    silenced: list[Suppressed] = []
     for run in inputs.runs:
         found = check_run(run, inputs.facts, selection, dataset_file=inputs.dataset, model=inputs.model, cwd=inputs.cwd)
-        found, _ = apply_suppressions(found, run)
+        found, hushed = apply_suppressions(found, run, unused=not (selection.select or selection.ignore))
         shift = len(jobs)
         findings.extend(_shifted(found, shift))
+        silenced.extend(replace(one, finding=_shifted([one.finding], shift)[0]) for one in hushed)
         sources.update(run.sources)
         unresolved.extend(run.unresolved)
         jobs.extend(run.jobs)
     if least is not None:
         findings = [finding for finding in findings if finding.severity == least]
-    return Report(findings=tuple(findings), sources=sources, unresolved=tuple(unresolved), jobs=tuple(jobs))
+    return Report(findings=tuple(findings), sources=sources, unresolved=tuple(unresolved), jobs=tuple(jobs), suppressed=tuple(silenced))
 
 
 def _shifted(found: Sequence[Finding], shift: int) -> list[Finding]:
-    from dataclasses import replace
-
     return [replace(f, job=f.job + shift, also=tuple(job + shift for job in f.also)) if f.job is not None and shift else f for f in found]
 
 
@@ -96,14 +99,22 @@ def _render(report: Report, form: str, color: bool) -> str:
     if form == "sarif":
         from alula.output.sarif import render as render_sarif
 
-        return render_sarif(report)
+        return render_sarif(report, root=os.getcwd())
     if form == "github":
         from alula.output.github import render as render_github
 
         return render_github(report)
     from alula.output.text import render as render_text
 
-    return render_text(report, color=color)
+    return render_text(report, color=color, width=_width())
+
+
+def _width() -> int:
+    """Columns of the terminal; 120 where stdout is none."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 120
 
 
 def _fix(report: Report, as_diff: bool, unsafe: bool, output: str | None) -> bool:

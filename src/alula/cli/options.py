@@ -155,7 +155,8 @@ def _shape(model: str | None, cwd: Path) -> ModelShape | None:
 def emit(text: str, output: str | None) -> None:
     """Write the result to stdout or, atomically, to a file."""
     if output is None or output == "-":
-        click.echo(text, nl=not text.endswith("\n"))
+        # bytes: a diff keeps what is no UTF-8 in the user's file, which a strict stdout would refuse
+        click.echo((text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape"), nl=False)
         return
     from alula.write.edits import WriteError, write_atomic
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,12 @@ FOLDER = Path(__file__).parent
 
 
 def toml(path: Path) -> dict[str, Any]:
-    """A TOML file of this package, read from the JSON that `tools/compile_facts.py` makes of it: parsing TOML is start-up time."""
-    with path.with_suffix(".json").open("rb") as file:
-        return dict(json.load(file))
+    """A TOML file of this package, read from the JSON that `make facts` makes of it: parsing TOML is start-up time."""
+    made = path.with_suffix(".json")
+    if made.exists():
+        return dict(json.loads(made.read_bytes()))
+    reader = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")  # a new table, not compiled yet
+    return dict(reader.loads(path.read_text(encoding="utf-8")))
 
 
 @cache

@@ -110,6 +110,8 @@ def rollout_prompts_not_aligned(c: JobCheck) -> Iterator[Finding]:
     rollout, count, micro, replicas = c.v.generation, whole(c.v.get("num_generations")), whole(c.v.get("micro_batch_size")), c.v.data_parallel
     if rollout is None or rollout.conflict or count is None or micro is None or replicas is None or micro < 1 or count < 1:
         return
+    if c.job.ray is not None and c.v.absent("global_batch_size"):
+        return  # BAT107
     size = rollout.generation_batch_size
     if count > 1 and size % count:
         return  # BAT001

@@ -193,7 +193,7 @@ def renamed_flag(c: JobCheck) -> Iterator[Finding]:
     found = [(token, values, known) for token, values in _old_flags(c) if (known := rename_of(c, flag_name(token))) is not None]
     if not found:
         return
-    words = [_became(flag_name(token), known) for token, _, known in found]
+    words = list(dict.fromkeys(_became(flag_name(token), known) for token, _, known in found))
     flags = [name for token, _, known in found for name in (flag_name(token), known.new) if name]
     template = "{changes}" if len(found) == 1 else "{count} flags are of an older ms-swift: {changes}"
     fixes = [c.rename_flag(token, known.new) if known.new else c.drop_words(token, values) for token, values, known in found]
@@ -226,9 +226,9 @@ def _together(fixes: list[Fix], known: list[Rename]) -> Fix:
     """One fix for all: safe when every part is a rename that keeps the value, else unsafe; manual where a part has no edits."""
     words = "; ".join(dict.fromkeys(fix.description for fix in fixes))
     edits = tuple(edit for fix in fixes for edit in fix.edits)
-    if any(not fix.edits for fix in fixes):
-        return Fix(words)
-    safe = all(fix.safety == "safe" and entry.new and entry.same_value for fix, entry in zip(fixes, known, strict=True))
+    if any(not fix.edits for fix in fixes) or not all(entry.same_value for entry in known):
+        return Fix(words)  # where a value means something else now, a person must translate it
+    safe = all(fix.safety == "safe" and entry.new for fix, entry in zip(fixes, known, strict=True))
     return Fix(words, "safe" if safe else "unsafe", edits)
 
 

@@ -15,12 +15,22 @@ from .rl import kind, words
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding
-    from alula.run.plugin import Parameter
+    from alula.run.plugin import Parameter, Plugin, PluginClass
     from alula.run.source import Token
+
+    from .beside import Loaded
 
 _BUILT_IN_NEEDS = {"accuracy": ("solution",), "cosine": ("solution",), "toolbench": ("solution",)}
 _READS_TEXT = ("accuracy", "cosine", "toolbench")
 _ALWAYS = REWARD_ALWAYS | REWARD_MEDIA | {"dataset", "trajectory_inputs"}
+
+
+def _only_reward(loaded: Loaded) -> tuple[Plugin, PluginClass] | None:
+    """The one reward class of plugins that register none (RWD001 says so): surely the one that was meant."""
+    if any(entry.registry == "orms" for plugin in loaded.plugins for entry in plugin.registrations):
+        return None
+    classes = [(plugin, cls) for plugin in loaded.plugins for cls in plugin.classes.values() if plugin.descends(cls, "ORM", "AsyncORM")]
+    return classes[0] if len(classes) == 1 else None
 
 
 def _functions(c: JobCheck) -> Iterator[tuple[Token, str | None, tuple[Parameter, ...]]]:
@@ -32,7 +42,7 @@ def _functions(c: JobCheck) -> Iterator[tuple[Token, str | None, tuple[Parameter
     for token in use.values:
         if not token.known:
             continue
-        found = loaded.target("orms", token.text)
+        found = loaded.target("orms", token.text) or _only_reward(loaded)
         if found is not None:
             call = found[0].method(found[1], "__call__")
             if call is not None and call.positional:
