@@ -54,6 +54,8 @@ HITS = [
     ("LCH024", f"NNODES=2 NODE_RANK=0 MASTER_ADDR=10.0.0.1 {FOUR} {SFT}", "NPROC_PER_NODE=4"),
     ("LCH025", f"NODE_RANK=1 NPROC_PER_NODE=8 {SFT}", "NODE_RANK=1 without NNODES"),
     ("LCH025", f"export WORLD_SIZE=2 RANK=1\nNPROC_PER_NODE=8 {SFT}", "WORLD_SIZE=2, RANK=1 without NNODES"),
+    ("LCH028", f"NPROC_PER_NODE=4 torchrun --nproc_per_node 4 swift/cli/main.py sft {MODEL}", "NPROC_PER_NODE makes each"),
+    ("LCH028", f"NNODES=1 torchrun --nproc_per_node 4 $(which swift) sft {MODEL}", "NNODES makes each"),
     ("LCH030", f"{FOUR} NPROC_PER_NODE=4 {SFT} &\nCUDA_VISIBLE_DEVICES=4,5 NPROC_PER_NODE=2 {SFT}", "MASTER_PORT=29501"),
     ("LCH030", f"NPROC_PER_NODE=2 MASTER_PORT=29600 {SFT} &\nNPROC_PER_NODE=2 MASTER_PORT=29600 megatron sft {MODEL} &\nwait", "MASTER_PORT 29600"),
     ("LCH031", f"{FOUR} NPROC_PER_NODE=4 {SFT} &\nCUDA_VISIBLE_DEVICES=3,4 NPROC_PER_NODE=2 MASTER_PORT=29501 {SFT} &", "device(s) 3"),
@@ -119,6 +121,8 @@ SILENT = [
     ("LCH025", f"MASTER_ADDR=127.0.0.1 NODE_RANK=0 NPROC_PER_NODE=8 {SFT}"),
     ("LCH025", f"export WORLD_SIZE=8 RANK=0\nNPROC_PER_NODE=8 {SFT}"),
     ("LCH025", "MASTER_ADDR=10.0.0.1 swift rollout --model m"),
+    ("LCH028", f"NPROC_PER_NODE=4 torchrun --nproc_per_node 4 swift/cli/sft.py {MODEL}"),
+    ("LCH028", f"torchrun --nproc_per_node 4 swift/cli/main.py sft {MODEL}"),
     ("LCH030", f"NPROC_PER_NODE=2 {SFT}\nNPROC_PER_NODE=2 {SFT}"),  # one after the other
     ("LCH030", f"NPROC_PER_NODE=2 {SFT} &\nwait\nNPROC_PER_NODE=2 {SFT}"),
     ("LCH030", f"NPROC_PER_NODE=2 {SFT} &\nNPROC_PER_NODE=2 MASTER_PORT=29501 {SFT}"),

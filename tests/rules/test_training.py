@@ -111,6 +111,11 @@ HITS = [
     ("TRN059", f"{SFT} --deepspeed '{{}}' --zero_hpz_partition_size 8", "`zero_optimization`"),
     ("TRN060", f"NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-30B-A3B {DATA} --deepspeed zero3", "128 experts"),
     ("TRN060", f"NPROC_PER_NODE=8 swift sft --model models/Qwen3-30B-A3B {DATA} --deepspeed zero3_offload", "128 experts"),
+    ("TRN061", f"swift sft --model OpenBMB/MiniCPM-V-4_5 {DATA} --packing true --attn_impl flash_attn", "minicpmv4_5"),
+    ("TRN061", f"swift sft --model Qwen/Qwen2-Audio-7B-Instruct {DATA} --padding_free true --attn_impl flash_attn", "needs padding"),
+    ("TRN061", f"swift sft --model openai-mirror/gpt-oss-20b {DATA} --packing true --attn_impl flash_attn", "gpt_oss"),
+    ("TRN078", f"NPROC_PER_NODE=8 {SFT} --quant_method bnb --quant_bits 4 --deepspeed zero3", "--bnb_4bit_quant_storage bfloat16"),
+    ("TRN078", f"NPROC_PER_NODE=8 {SFT} --quant_method bnb --quant_bits 4 --fsdp fsdp2", "FSDP2"),
     ("TRN070", f"{SFT} --tuner_type qlora", "--quant_method bnb"),
     ("TRN070", f"{SFT} --tuner_type loraa", "is no tuner"),
     ("TRN071", f"{SFT} --tuner_type full --adapters out/c", "is not loaded"),
@@ -232,6 +237,14 @@ SILENT = [
     ("TRN059", f"{SFT} --deepspeed '{{\"zero_optimization\": {{\"stage\": 3}}}}' --zero_hpz_partition_size 8"),
     ("TRN060", f"NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-30B-A3B {DATA} --deepspeed zero2"),
     ("TRN060", f"NPROC_PER_NODE=8 {SFT} --deepspeed zero3"),
+    ("TRN061", f"swift sft --model Qwen/Qwen2.5-VL-7B-Instruct {DATA} --packing true --attn_impl flash_attn"),
+    ("TRN061", f"swift sft --model OpenGVLab/InternVL3-8B {DATA} --packing true --attn_impl flash_attn"),
+    ("TRN061", f"{SFT} --packing true --attn_impl flash_attn"),
+    ("TRN061", f"swift sft --model my/own {DATA} --packing true --attn_impl flash_attn"),
+    ("TRN061", f"swift sft --model OpenBMB/MiniCPM-V-4_5 {DATA}"),
+    ("TRN078", f"NPROC_PER_NODE=8 {SFT} --quant_method bnb --quant_bits 8 --deepspeed zero3"),
+    ("TRN078", f"NPROC_PER_NODE=8 {SFT} --quant_method bnb --quant_bits 4 --deepspeed zero2"),
+    ("TRN078", f"NPROC_PER_NODE=1 {SFT} --quant_method bnb --quant_bits 4 --deepspeed zero3"),
     ("TRN070", f"{SFT} --tuner_type adalora"),
     ("TRN070", f"{SFT} --tuner_type mine --external_plugins plugin.py"),
     ("TRN071", f"{SFT} --tuner_type lora --adapters out/c"),
@@ -270,6 +283,22 @@ def test_what_lies_on_the_disk_decides(check: Checker) -> None:
     assert "TRN055" not in codes(check, f"{SFT} --deepspeed zero", files=files)
     assert "TRN055" in codes(check, f"{SFT} --deepspeed broken", files=files)
     assert "TRN058" in codes(check, f"{SFT} --deepspeed zero --zero_hpz_partition_size 8", files=files)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--system prompts/sytem.txt", "did you mean prompts/system.txt?"),
+        ("--custom_dataset_info prompts/info.json", "no such file in prompts"),
+        ("--system prompts/system.txt", None),
+        ("--system elsewhere/system.txt", None),  # for another machine
+        ("--system sytem.txt", None),  # where the run starts is not known
+        ("--system 'Answer prompts/briefly'", None),
+    ],
+)
+def test_files_beside_others(check: Checker, flags: str, said: str | None) -> None:
+    found = [f.message for f in check(f"{SFT} {flags}", {"prompts/system.txt": "x"}) if f.code == "TRN014"]
+    assert (said is None and not found) or (said is not None and said in found[0]), found
 
 
 def test_rows_that_are_counted(check: Checker) -> None:

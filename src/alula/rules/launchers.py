@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,42 @@ def device_map_in_every_rank(c: JobCheck) -> Iterator[Finding]:
         template, "device_map", flags=["NPROC_PER_NODE"], value=value, processes=place.local_world_size, related=[("NPROC_PER_NODE", f"{place.local_world_size} processes")],
         fix=c.drop_flag("device_map", "remove --device_map; --deepspeed zero3 shards a model that does not fit one device"),
     )  # fmt: skip
+
+
+_CLI = re.compile(r"\bswift\.cli(?:\._megatron)?\.main\b|swift/cli/(?:_megatron/)?main\.py|\bwhich\s+(?:swift|megatron)\b|/bin/(?:swift|megatron)\b")
+
+
+@rule("LCH028", "launched-twice", consequence="wrong")
+def launched_twice(c: JobCheck) -> Iterator[Finding]:
+    """torchrun around the `swift` command, which starts torchrun itself.
+
+    With NPROC_PER_NODE or NNODES in the environment every one of torchrun's processes starts a torchrun of its own, all on the same port. Use the `swift` command
+    alone, or torchrun with the script of the route (`swift/cli/sft.py`).
+
+    In the log: `run sh: … torch.distributed.run …` once a process, then `EADDRINUSE`
+
+    Wrong:
+    ```sh
+    export NPROC_PER_NODE=4
+    torchrun --nproc_per_node 4 -m swift.cli.main sft --model Qwen/Qwen3-8B --dataset data.jsonl
+    ```
+
+    Right:
+    ```sh
+    export NPROC_PER_NODE=4
+    swift sft --model Qwen/Qwen3-8B --dataset data.jsonl
+    ```
+
+    Source: swift/cli/main.py:cli_main
+    Not shown on CPU: the launchers meet before the arguments are read
+    """
+    source = c.whole.run.sources.get(c.job.span.file)
+    if c.job.launch.launcher != "torchrun" or source is None or not _CLI.search(source.text(c.job.span)):
+        return
+    name = next((name for name in ("NPROC_PER_NODE", "NNODES") if name in c.job.env), None)
+    if name is not None:
+        template = "torchrun starts the `{program}` command, and {name} makes each of its processes start torchrun again: `{route} …` alone is enough"
+        yield c.finding(template, name, program=c.v.route.split()[0], name=name, route=c.v.route, fix=f"{c.v.route} … without torchrun, or torchrun without {name}")
 
 
 @rule("LCH014", "process-count-unusable", consequence="wrong")

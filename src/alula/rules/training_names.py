@@ -10,7 +10,7 @@ from alula.swift.parse import UNKNOWN
 from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .training import BASE
-from .values import closest, given, json_value, loads_nothing, may_register
+from .values import closest, exists, given, json_value, loads_nothing, may_register, names_in
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding
@@ -171,3 +171,46 @@ def unknown_attention(c: JobCheck) -> Iterator[Finding]:
     right = _ATTENTION[value.lower()]
     template = "--attn_impl {value} is no attention of transformers: sdpa, eager, flex_attention, flash_attn, flash_attention_2, flash_attention_3"
     yield c.finding(template, "attn_impl", value=value, fix=c.set_flag("attn_impl", right, safety="safe") if right else c.drop_flag("attn_impl"))
+
+
+_FILES = ("system", "new_special_tokens", "custom_dataset_info", "external_plugins", "custom_register_path", "deepspeed", "fsdp")
+
+
+@rule("TRN014", "file-not-there", severity="warning", confidence="medium", consequence="wrong", routes=TRAIN)
+def file_not_there(c: JobCheck) -> Iterator[Finding]:
+    """A file that a flag names is not in its folder, though the folder is there.
+
+    Looked at only where the folder exists on this machine: otherwise the run is meant for another one.
+
+    In the log: `AssertionError: self.system: prompts/sytem.txt`, `FileNotFoundError` or a JSON error
+
+    Wrong:
+    ```sh
+    swift sft --model Qwen/Qwen3-8B --dataset data.jsonl --system prompts/sytem.txt
+    ```
+    ```text prompts/system.txt
+    You answer briefly.
+    ```
+
+    Right:
+    ```sh
+    swift sft --model Qwen/Qwen3-8B --dataset data.jsonl --system prompts/system.txt
+    ```
+    ```text prompts/system.txt
+    You answer briefly.
+    ```
+
+    Source: swift/arguments/base_args/template_args.py:TemplateArguments.__post_init__; swift/utils/utils.py:import_external_file
+    """
+    for flag in _FILES:
+        use = c.v.use(flag)
+        for token in use.values if use is not None and not use.maybe else ():
+            text = token.text
+            suffix = {"system": ".txt", "new_special_tokens": ".txt", "external_plugins": ".py", "custom_register_path": ".py"}.get(flag, ".json")
+            folder, slash, name = text.rpartition("/")
+            if not token.known or not slash or not text.endswith(suffix) or not folder or exists(c, text) or not exists(c, folder):
+                continue
+            there = names_in(c, folder, suffix)
+            close = closest(name, there, 0.75)
+            template = "--{flag} {text}: there is no such file in {folder}" + ("; did you mean {close}?" if close else "")
+            yield c.finding(template, token, flags=[flag], flag=flag, text=text, folder=folder, close=f"{folder}/{close}", fix=f"--{flag} {folder}/{close}" if close else "correct the path")

@@ -86,3 +86,11 @@ def exists(c: JobCheck, text: str) -> bool:
 def number(value: Any) -> float | None:
     """A number as a float; None for anything else, UNKNOWN and booleans included."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def names_in(c: JobCheck, folder: str, suffix: str) -> list[str]:
+    """Names of the files with this suffix in a folder; a few hundred at most."""
+    try:
+        return sorted(path.name for path, _ in zip((Path(c.whole.cwd) / Path(folder).expanduser()).glob(f"*{suffix}"), range(300), strict=False))
+    except (OSError, ValueError, RuntimeError):
+        return []
