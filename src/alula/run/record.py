@@ -26,7 +26,7 @@ def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     names = self.__match_args__
     if len(args) > len(names):
         raise TypeError(f"{type(self).__name__} takes {len(names)} values, not {len(args)}")
-    for name, value in zip(names, args):
+    for name, value in zip(names, args, strict=False):
         _set(self, name, value)
     if len(args) == len(names) and not kwargs:
         return
@@ -72,7 +72,7 @@ def _getstate(self: Any) -> list[Any]:
 
 
 def _setstate(self: Any, state: list[Any]) -> None:
-    for name, value in zip(self.__dataclass_fields__, state):
+    for name, value in zip(self.__dataclass_fields__, state, strict=True):
         _set(self, name, value)
 
 
