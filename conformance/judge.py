@@ -188,7 +188,7 @@ def judge_route(route: str, argv: list[str], request: dict[str, Any], home: Path
         result["stage"] = ""
     else:
         result["post_message"] = stand_ins.as_written(result["post_message"])
-        result["limits"] = mcore.limits(args, result["post_message"]) if megatron else ""
+        result["limits"] = mcore.limits(args, result["exc"], result["post_message"]) if megatron else ""
     return {**parsed, **result, "derived": derived(args, stand_ins) if result["post_init"] == "ok" else {}, "replaced": stand_ins.replaced}
 
 

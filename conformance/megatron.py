@@ -73,10 +73,12 @@ class _Layer:
         raise _PastTheChecks(name)
 
 
-def limits(args: Any, message: str) -> str:
+def limits(args: Any, exception: str, message: str) -> str:
     """Why a refusal says more of this environment than of the command; empty if it does not."""
     from mcore_bridge.model.constant import ModelType
 
+    if exception == "AmbiguousGlobalPerLayerAttributeError":
+        return "this transformers keeps some sizes of the model a layer, where mcore-bridge 1.6.5 reads one for all"
     if message.endswith("is not supported.") and hasattr(ModelType, str(args.model_type)):
         return "mcore-bridge registers this model only beside a newer megatron-core, which needs Python 3.12"
     return ""

@@ -78,7 +78,11 @@ def verdicts(case: str, reading: alula_side.Reading, answer: dict[str, Any]) -> 
         yield Disagreement(case, "false refusal", ", ".join(f"{f.code} {f.message[:120]}" for f in ours), "accepted")
     elif theirs and not ours:
         yield Disagreement(
-            case, "missed refusal", f"errors: {[f.code for f in reading.findings if f.severity == 'error']}", alula_side.words_of(answer)
+            case,
+            "missed refusal",
+            f"errors: {[f.code for f in reading.findings if f.severity == 'error']}",
+            alula_side.words_of(answer),
+            answer["limits"],
         )
 
 
