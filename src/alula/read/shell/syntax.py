@@ -29,6 +29,8 @@ class ShellSyntaxError(Exception):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Lit:
+    """Text that stands for itself."""
+
     start: int
     end: int
     value: str
@@ -52,6 +54,8 @@ class Param:
 
 @dataclass(slots=True, eq=False, repr=False)
 class CmdSub:
+    """`$(…)` or backquotes."""
+
     start: int
     end: int
     q: bool
@@ -60,6 +64,8 @@ class CmdSub:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Arith:
+    """`$((…))`."""
+
     start: int
     end: int
     q: bool
@@ -68,6 +74,8 @@ class Arith:
 
 @dataclass(slots=True, eq=False, repr=False)
 class ProcSub:
+    """`<(…)` or `>(…)`."""
+
     start: int
     end: int
     q: bool
@@ -104,6 +112,8 @@ class Word:
 
 @dataclass(slots=True, eq=False, repr=False)
 class ArrayLit:
+    """`(a b c)` after an assignment."""
+
     start: int
     end: int
     items: list[tuple[Word | None, Word]]
@@ -111,6 +121,8 @@ class ArrayLit:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Assign:
+    """`NAME=value`, `NAME+=value` or `NAME[key]=value`."""
+
     text: Text
     start: int
     end: int
@@ -136,6 +148,8 @@ class Redir:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Simple:
+    """A program with its words, assignments and redirections."""
+
     text: Text
     start: int
     end: int
@@ -146,6 +160,8 @@ class Simple:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Pipeline:
+    """Commands joined by `|`."""
+
     start: int
     end: int
     parts: list[Node]
@@ -154,6 +170,8 @@ class Pipeline:
 
 @dataclass(slots=True, eq=False, repr=False)
 class AndOr:
+    """Pipelines joined by `&&` and `||`."""
+
     start: int
     end: int
     first: Node
@@ -170,6 +188,8 @@ class Item:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Compound:
+    """What all compound commands have."""
+
     start: int
     end: int
     redirs: list[Redir] = field(default_factory=list)
@@ -177,18 +197,24 @@ class Compound:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Group(Compound):
+    """`{ …; }` or `( … )`."""
+
     body: list[Item] = field(default_factory=list)
     subshell: bool = False
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class If(Compound):
+    """`if` with its branches."""
+
     branches: list[tuple[list[Item], list[Item]]] = field(default_factory=list)
     otherwise: list[Item] | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class For(Compound):
+    """`for NAME in …`."""
+
     name: str = ""
     words: list[Word] | None = None
     body: list[Item] = field(default_factory=list)
@@ -197,12 +223,16 @@ class For(Compound):
 
 @dataclass(slots=True, eq=False, repr=False)
 class CFor(Compound):
+    """`for ((…; …; …))`."""
+
     exprs: tuple[Word, Word, Word] | None = None
     body: list[Item] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class While(Compound):
+    """`while` or `until`."""
+
     cond: list[Item] = field(default_factory=list)
     body: list[Item] = field(default_factory=list)
     until: bool = False
@@ -210,6 +240,8 @@ class While(Compound):
 
 @dataclass(slots=True, eq=False, repr=False)
 class CaseItem:
+    """One branch of a `case`."""
+
     patterns: list[Word]
     body: list[Item]
     term: str
@@ -217,18 +249,24 @@ class CaseItem:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Case(Compound):
+    """`case WORD in …`."""
+
     word: Word | None = None
     items: list[CaseItem] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Function(Compound):
+    """A function's definition."""
+
     name: str = ""
     body: Node | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class ArithCommand(Compound):
+    """`((…))`."""
+
     expr: Word | None = None
 
 
@@ -243,6 +281,8 @@ class Test:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Cond(Compound):
+    """`[[ … ]]`."""
+
     test: Test | None = None
 
 
