@@ -261,6 +261,7 @@ def test_message_has_the_numbers(check: Checker) -> None:
         ("MEG020", sft("--report_to none")),
         ("MEG020", sft("--callbacks early_stop")),
         ("MEG110", sft("--optimizer muon --muon_coefficient_type simple")),
+        ("MEG021", sft("--model_type nemotron_h", "--model /models/n")),
     ],
 )
 def test_names_that_there_are_not(check: Checker, code: str, script: str) -> None:
@@ -275,6 +276,8 @@ def test_names_that_there_are_not(check: Checker, code: str, script: str) -> Non
         ("MEG020", sft("--callbacks early_stop --external_plugins p.py")),
         ("MEG110", sft("--optimizer muon --muon_scalar_optimizer adam")),
         ("MEG110", sft("--muon_scalar_optimizer sgd")),
+        ("MEG021", sft("")),
+        ("MEG003", sft("--model_type nemotron_h", "--model /models/n")),
     ],
 )
 def test_names_that_there_are(check: Checker, code: str, script: str) -> None:

@@ -15,6 +15,7 @@ from .mcore import (
     is_multimodal,
     on_ray,
     ray_without_config,
+    short_name,
     sizes,
     whole,
 )
@@ -119,6 +120,34 @@ def unsupported(c: JobCheck) -> Iterator[Finding]:
                 fix="serve the teacher with vLLM and name it with --teacher_model_server",
             )  # fmt: skip
             yield on_ray(finding, c)
+
+
+@rule("MEG021", "megatron-model-needs-newer-core", severity="warning", confidence="medium", routes=ROUTES, since="4.1")
+def newer_core(c: JobCheck) -> Iterator[Finding]:
+    """A model that mcore-bridge maps only beside a megatron-core newer than 0.16.
+
+    0.16 is what pip installs today. There the model counts as unknown, with the same message as one that is not supported at all.
+
+    In the log: `ValueError: Model: … is not supported.`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 --model_type nemotron_h --dataset data.jsonl --num_train_epochs 1
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-30B-A3B --dataset data.jsonl --num_train_epochs 1
+    ```
+
+    Source: swift/megatron/arguments/megatron_args.py:MegatronArguments.__post_init__; mcore_bridge/model/register.py
+    """
+    known = entry(c)
+    if known is not None and known.megatron and known.megatron_conditional and c.v.get("bridge_backend", "mcore-bridge") == "mcore-bridge":
+        yield c.finding(
+            "{model} (model type {kind}) needs a megatron-core newer than 0.16, which pip installs: else `Model: … is not supported`", "model", flags=["model_type"],
+            model=short_name(c), kind=known.model_type, fix="install megatron-core from its repository, or train without Megatron",
+        )  # fmt: skip
 
 
 @rule("MEG004", "freeze-ratio-with-pipeline", routes=ROUTES, since="4.0")

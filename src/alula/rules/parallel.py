@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import lcm
 from typing import TYPE_CHECKING
 
-from .mcore import AXES, ROUTES, counted, fitting, is_moe, listed, numbers, on_ray, processes, short_name, sizes
+from .mcore import AXES, ROUTES, counted, entry, fitting, is_moe, listed, numbers, on_ray, processes, short_name, sizes
 from .registry import MEGATRON, rule
 
 if TYPE_CHECKING:
@@ -422,6 +422,40 @@ def linear_attention(c: JobCheck) -> Iterator[Finding]:
             "{model} has linear attention layers: megatron-core 0.16 cannot split them with --context_parallel_size {cp}; {note}", AXES["context"], model=short_name(c),
             cp=s.context, note=note, fix=f"--{AXES['context']} 1 and a larger --{AXES['tensor']}, or megatron-core newer than 0.16",
         )  # fmt: skip
+
+
+@rule("PAR013", "sparse-attention-parallel", consequence="wrong", confidence="medium", routes=ROUTES, since="4.1")
+def sparse_attention(c: JobCheck) -> Iterator[Finding]:
+    """Context parallelism, or the fused rotary embedding, for a model with indexed sparse attention.
+
+    DeepSeek-V3.2 and GLM-5 choose the keys of each query with an indexer, which megatron-core 0.16 can neither split along the sequence nor fuse.
+
+    In the log: `AssertionError: Currently context parallelism is not supported by DSAttention!`
+
+    Wrong:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model deepseek-ai/DeepSeek-V3.2 --dataset data.jsonl --num_train_epochs 1 --expert_model_parallel_size 8 --context_parallel_size 2
+    ```
+
+    Right:
+    ```sh
+    NPROC_PER_NODE=8 megatron sft --model deepseek-ai/DeepSeek-V3.2 --dataset data.jsonl --num_train_epochs 1 --expert_model_parallel_size 8
+    ```
+
+    Source: megatron/core/transformer/transformer_config.py:TransformerConfig.__post_init__ (megatron-core)
+    """
+    known, shape = entry(c), numbers(c)
+    kinds = {known.model_type if known is not None else "", shape.model_type if shape is not None else ""}
+    if not kinds & {"deepseek_v32", "glm_moe_dsa"}:
+        return
+    size = sizes(c).context
+    if size is not None and size > 1:
+        yield c.finding(
+            "{model} has indexed sparse attention, which megatron-core 0.16 cannot split with --context_parallel_size {size}", AXES["context"], model=short_name(c), size=size,
+            fix=f"--{AXES['context']} 1 and a larger --{AXES['tensor']} or --{AXES['pipeline']}, or a newer megatron-core",
+        )  # fmt: skip
+    if c.v.get("apply_rope_fusion") is True:
+        yield c.finding("{model} has indexed sparse attention, which excludes --apply_rope_fusion", "apply_rope_fusion", model=short_name(c), fix=c.drop_flag("apply_rope_fusion"))
 
 
 @rule("PAR012", "tensor-parallel-across-nodes", severity="warning", consequence="waste", confidence="medium", routes=ROUTES)
