@@ -50,7 +50,7 @@ def from_comment(view: View) -> bool:
 # --- rows ---
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Entry:
     """One value of `--dataset` or `--val_dataset`.
 
@@ -78,7 +78,7 @@ class Entry:
         return self.sample.count if self.sample is not None else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Data:
     """The data of one flag of a job.
 
@@ -327,7 +327,7 @@ def _added(whole: RunCheck) -> set[str]:
 # --- plugins ---
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Loaded:
     """The plugins that a job imports.
 
