@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,25 +96,7 @@ def read_shell(source: Source, ctx: ShellContext) -> ShellResult:
         for word in command.words:
             if word.unresolved:
                 unresolved.setdefault((word.span, word.text), word)
-    return ShellResult(tuple(commands), tuple(_grouped(findings)), _written(shell), shell.sources, tuple(unresolved.values()))
-
-
-def _grouped(findings: Sequence[Finding]) -> list[Finding]:
-    """A slip of the whole file (a blank after each backslash, carriage returns) is one finding with many places and one fix."""
-    out: dict[object, Finding] = {}
-    for finding in findings:
-        first = out.get(finding.code)
-        if first is None or finding.code not in _WHOLE_FILE or first.span is None or finding.span is None or first.span.file != finding.span.file:
-            out[finding.code if first is None else finding] = finding
-            continue
-        fix = first.fix
-        if fix is not None and finding.fix is not None:
-            fix = replace(fix, edits=(*fix.edits, *finding.fix.edits)) if fix.edits and finding.fix.edits else replace(fix, edits=(), safety="manual")
-        out[finding.code] = replace(first, related=(*first.related, (finding.span, "here too")), fix=fix)
-    return list(out.values())
-
-
-_WHOLE_FILE = ("SHL001", "SHL003", "SHL004", "SHL005", "SHL006")
+    return ShellResult(tuple(commands), tuple(findings), _written(shell), shell.sources, tuple(unresolved.values()))
 
 
 def _distinct(commands: Sequence[Command]) -> list[Command]:

@@ -131,7 +131,7 @@ class Conditions(Expander):
         sure = not soft(value)
         for piece in self.pieces(word.parts, word.text):
             if isinstance(piece, Break):
-                out.append("" if piece.none else " ")
+                out.append(" ")
                 continue
             sure = sure and not (piece.unk or piece.soft or piece.alts)
             out.append(re.escape(piece.text) if piece.q == QUOTED else piece.text)

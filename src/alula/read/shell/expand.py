@@ -36,7 +36,8 @@ _WHITE = re.compile(r"[^ \t\n]+")
 
 
 class Break:
-    """Between two elements of `"${A[@]}"`: the next field begins here. `none`: there are no elements; an empty field goes with them."""
+    """Between two elements of `"${A[@]}"`: the next field begins here. `none` stands for the elements that are not there, until the
+    whole word is known."""
 
     __slots__ = ("maybe", "none")
 
@@ -171,7 +172,7 @@ class Expander(Params):
         out: list[Seg] = []
         for piece in self.pieces(word.parts, word.text, assignment):
             if isinstance(piece, Break):
-                if out and not piece.none:
+                if out:
                     out.append(Seg(" "))
             elif piece.text or piece.alts or piece.soft or not out:
                 out.append(piece)
@@ -189,7 +190,7 @@ class Expander(Params):
         sure = True
         for piece in self.pieces(word.parts, word.text):
             if isinstance(piece, Break):
-                out.append("" if piece.none else " ")
+                out.append(" ")
                 continue
             sure = sure and not (piece.unk or piece.soft or piece.alts)
             out.append(patterns.escape(piece.text) if piece.q == QUOTED else piece.text)
@@ -199,8 +200,11 @@ class Expander(Params):
 
     def pieces(self, parts: Sequence[Part], text: Text, assignment: bool = False) -> list[Piece]:
         out: list[Piece] = []
+        none = False
+        starts: list[int] = []
         for at, part in enumerate(parts):
             kind = type(part)
+            starts.append(len(out))
             if kind is Lit:
                 assert isinstance(part, Lit)
                 if not part.q and "~" in part.value and (at == 0 or assignment):
@@ -209,9 +213,27 @@ class Expander(Params):
                     out.append(Seg(part.value, *text.place(part.start, part.end), q=QUOTED if part.q else WRITTEN))
             elif kind is Param:
                 assert isinstance(part, Param)
-                out.extend(self.param(part, text))
+                found = self.param(part, text)
+                none = none or (len(found) == 1 and isinstance(found[0], Break) and found[0].none)
+                out.extend(found)
             else:
                 out.extend(self._other(part, text))
+        return self._without_none(parts, out, [*starts, len(out)]) if none else out
+
+    @staticmethod
+    def _without_none(parts: Sequence[Part], pieces: list[Piece], starts: list[int]) -> list[Piece]:
+        """`"${A[@]}"` without elements gives no field, nor does what stands empty beside it in the same quotes."""
+        out: list[Piece] = []
+        at = 0
+        while at < len(parts):
+            end = at + 1
+            while end < len(parts) and parts[end - 1].q and parts[end].q and parts[end - 1].end == parts[end].start:
+                end += 1
+            group = pieces[starts[at] : starts[end]]
+            kept = [piece for piece in group if isinstance(piece, Seg) or not piece.none]
+            if len(kept) == len(group) or any(isinstance(piece, Break) or piece.text or piece.soft for piece in kept):
+                out.extend(kept)
+            at = end
         return out
 
     def _other(self, part: Part, text: Text) -> Value:
@@ -337,13 +359,11 @@ class Expander(Params):
     def _split(self, pieces: list[Piece], place: Place) -> list[Field]:
         out: list[Field] = []
         segs: list[Seg] = []
-        started = magic = gone = False
+        started = magic = False
         maybe = 0
 
         def flush() -> None:
-            nonlocal segs, started, magic, gone
-            if gone and not any(seg.text or (seg.start >= 0 and not seg.hops) for seg in segs):
-                started = False
+            nonlocal segs, started, magic
             if started:
                 if len(segs) > 1:
                     segs = [seg for seg in segs if seg.text or seg.soft] or segs[:1]
@@ -351,13 +371,10 @@ class Expander(Params):
                     out.extend(self._files(segs, place, maybe))
                 else:
                     out.append(Field(tuple(segs), place, maybe))
-            segs, started, magic, gone = [], False, False, False
+            segs, started, magic = [], False, False
 
         for piece in pieces:
             if isinstance(piece, Break):
-                if piece.none:
-                    gone = True
-                    continue
                 flush()
                 maybe = piece.maybe
                 continue

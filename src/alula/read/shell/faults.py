@@ -60,7 +60,33 @@ def find_faults(source: Source, parser: Parser, shell: Commands, exploring: bool
     for finding in found:
         assert finding.span is not None
         out.setdefault((finding.code, finding.span.start), finding)
-    return sorted(out.values(), key=lambda finding: (finding.span.start if finding.span else 0, finding.code))
+    return _grouped(sorted(out.values(), key=lambda finding: (finding.span.start if finding.span else 0, finding.code)))
+
+
+_WHOLE_FILE = frozenset(("SHL001", "SHL002", "SHL003", "SHL004", "SHL005", "SHL015"))
+
+
+def _grouped(findings: Sequence[Finding]) -> list[Finding]:
+    """A slip that runs through a whole file (a blank after each backslash) is one finding with many places and one fix."""
+    first: dict[str, int] = {}
+    out: list[Finding] = []
+    for finding in findings:
+        at = first.setdefault(finding.code, len(out)) if finding.code in _WHOLE_FILE else len(out)
+        if at == len(out):
+            out.append(finding)
+            continue
+        known = out[at]
+        assert finding.span is not None
+        out[at] = replace(known, related=(*known.related, (finding.span, "here too")), fix=_joined(known.fix, finding.fix))
+    return out
+
+
+def _joined(a: Fix | None, b: Fix | None) -> Fix | None:
+    """Both fixes as one; without edits where one of them has none, so that a fix never mends half."""
+    if a is None or b is None:
+        return a or b
+    whole = bool(a.edits and b.edits)
+    return Fix(a.description, a.safety if whole and a.safety == b.safety else "manual", (*a.edits, *b.edits) if whole else ())
 
 
 class _Finder:

@@ -25,7 +25,8 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/#|/%|/|\^\^?|,,?|@[A-Za-z]|:")
 HOLE = re.compile(r"<[A-Za-z][A-Za-z0-9_.:/ -]*>(?=[ \t\n/:,;\"']|\Z)")
 _UNTIL = {stops: re.compile(r"[^$`\\\"'" + re.escape(stops) + "]+") for stops in ("}", "/}", ":}", "]")}
-_ANSI = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|(0?[0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))", re.DOTALL)
+_ANSI = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))", re.DOTALL)
+_ECHO = re.compile(r"\\(?:([abeEfnrtv\\])|0([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(?!)(.))", re.DOTALL)
 _ANSI_CHARS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 _BACKQUOTE_ESCAPES = re.compile(r"\\([$`\\])")
 _BACKQUOTE_ESCAPES_QUOTED = re.compile(r"\\([$`\\\"])")
@@ -36,9 +37,9 @@ def unescape_ansi(text: str) -> str:
     return _ANSI.sub(_unescaped, text) if "\\" in text else text
 
 
-def unescape_value(value: Value) -> Value:
-    """The same for what `echo -e` and `printf` print."""
-    return rewrite(value, _ANSI, _unescaped)
+def unescape_value(value: Value, echo: bool = False) -> Value:
+    """The same for what `printf` and `echo -e` print; `echo` wants its octal numbers with a 0 in front."""
+    return rewrite(value, _ECHO if echo else _ANSI, _unescaped)
 
 
 def _unescaped(match: re.Match[str]) -> str:

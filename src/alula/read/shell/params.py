@@ -238,7 +238,7 @@ class Params(ABC):
             return via(value, kind, name, place, q)
         if op[-1] == "?":
             return (Seg(source, *place, unk=source, q=q),)
-        result = via(self._argument(arg, text, q), "default", name, place, q)
+        result = via(self._argument(arg, text, q), "default", name, place, None)
         if op[-1] == "=" and _ASSIGNABLE.fullmatch(name):
             self.assign(name, None, requote(result, QUOTED))
         if self.exploring and self.from_outside(name):
@@ -253,8 +253,7 @@ class Params(ABC):
         out: list[Seg] = []
         for piece in self.pieces(arg.parts, text):
             if isinstance(piece, Break):
-                if not piece.none:
-                    out.append(Seg(" ", q=q))
+                out.append(Seg(" ", q=q))
             else:
                 piece.q = q if piece.q != QUOTED else QUOTED
                 out.append(piece)
@@ -304,7 +303,7 @@ class Params(ABC):
                 out.append(Break(item.maybe))
                 out.extend(via(item.value, kind, name, place, q) or (Seg("", q=q),))
             if not out:
-                return [Break(0, True)]
+                return [Break(0, True)] if q == QUOTED else []
             if not elements[0].maybe:
                 del out[0]  # the first element continues what stands before it
             return out

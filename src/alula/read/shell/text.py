@@ -153,15 +153,15 @@ def _chain(inner: tuple[Hop, ...], hop: Hop, outer: tuple[Hop, ...]) -> tuple[Ho
     return hops if len(hops) <= MAX_HOPS else (*hops[: MAX_HOPS // 2], *hops[-MAX_HOPS // 2 :])
 
 
-def via(value: Value, kind: str, name: str, place: Place, q: int = QUOTED) -> Value:
-    """The value as it arrives at `place` through a definition."""
+def via(value: Value, kind: str, name: str, place: Place, q: int | None = QUOTED) -> Value:
+    """The value as it arrives at `place` through a definition. `q` None: each segment keeps its own."""
     hop = (kind, name, place[0], place[1], place[2])
     outer = place[3]
     return tuple(
         [
             Seg(
                 seg.text, seg.file, seg.start, seg.end, _chain(seg.hops, hop, outer), seg.unk, seg.soft,
-                tuple(via(alt, kind, name, place, q) for alt in seg.alts), q,
+                tuple(via(alt, kind, name, place, q) for alt in seg.alts), seg.q if q is None else q,
             )
             for seg in value
         ]
@@ -179,8 +179,6 @@ def computed(text: str, kind: str, name: str, place: Place, q: int = QUOTED, sof
     return Seg(text, "", -1, -1, ((kind, name, place[0], place[1], place[2]), *place[3]), "", soft, (), q)
 
 
-def plain(text: str, q: int = QUOTED) -> Seg:
-    return Seg(text, q=q)
 
 
 def lines_of(value: Value) -> list[Value]:

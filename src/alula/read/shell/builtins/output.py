@@ -38,7 +38,7 @@ def echo(shell: Commands, fields: list[Field]) -> Status:
         value = tuple(out)
         stop = text_of(value).find("\\c")
         newline = newline and stop < 0
-        out = list(unescape_value(cut(value, 0, stop) if stop >= 0 else value))
+        out = list(unescape_value(cut(value, 0, stop) if stop >= 0 else value, echo=True))
     if newline:
         out.append(Seg("\n"))
     shell.print(tuple(out))

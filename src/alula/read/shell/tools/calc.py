@@ -86,9 +86,11 @@ def bc(shell: Commands, fields: list[Field]) -> Status:
     return OK
 
 
-def getopt(shell: Commands, fields: list[Field]) -> Status:
-    from ..builtins.output import quote
+def quote(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
 
+
+def getopt(shell: Commands, fields: list[Field]) -> Status:
     short, long, at = "", [], 1
     while at < len(fields):
         text = fields[at].text

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .. import patterns
+from ..expand import Field
 from ..state import LIKELY, OK, Status
 from ..text import Seg, Value, cut, decode, likely, lines_of, text_of, unknown
 from .kit import Unsupported, basic_regex, each_line, inputs, known_text, options, reject, safe
 
 if TYPE_CHECKING:
     from ..commands import Commands
-    from ..expand import Field
 
 
 # --- whole files and lines ---
@@ -165,14 +165,16 @@ def rev(shell: Commands, fields: list[Field]) -> Status:
 
 
 def xargs(shell: Commands, fields: list[Field]) -> Status:
-    """Alone it trims and joins words."""
-    if len(fields) > 1 and [item.text for item in fields[1:]] not in (["echo"], ["echo", "-n"]):
+    """Alone it trims and joins words; with a program it gives them to it."""
+    value = inputs(shell, ())
+    text = known_text(value)
+    if any(c in text for c in "'\"\\") or (len(fields) > 1 and fields[1].text.startswith("-")):
         raise Unsupported
-    text = known_text(inputs(shell, ()))
-    if any(c in text for c in "'\"\\"):
-        raise Unsupported
-    shell.print_text(" ".join(text.split()) + "\n")
-    return OK
+    if len(fields) == 1:
+        shell.print_text(" ".join(text.split()) + "\n")
+        return OK
+    words = [Field(cut(value, match.start(), match.end()), fields[0].place) for match in re.finditer(r"\S+", text)]
+    return shell.external([*fields[1:], *words], shell.environment())
 
 
 def paste(shell: Commands, fields: list[Field]) -> Status:
@@ -331,7 +333,7 @@ def grep(shell: Commands, fields: list[Field]) -> Status:
         shell.print_text(f"{len(hits)}\n")
     elif "o" in found or "only-matching" in found:
         for line in hits:
-            for match in compiled.finditer(text_of(likely(line))):
+            for match in filter(re.Match.group, compiled.finditer(text_of(likely(line)))):
                 shell.print((*cut(line, *match.span()), Seg("\n")))
     elif not quiet:
         for line in hits:
