@@ -205,14 +205,14 @@ class SwiftFacts:
 
     def transformers_choices(self, name: str) -> tuple[str, ...]:
         """What the allowed transformers versions together accept for a training argument, also where ms-swift's own flag lists no choices."""
-        flags = (_transformers(version).get(name) for version in self.transformers)
-        return tuple(dict.fromkeys(str(choice) for flag in flags if flag is not None for choice in flag.choices or ()))
+        flags = (_transformers_raw(version).get(name) for version in self.transformers)
+        return tuple(dict.fromkeys(str(choice) for flag in flags if flag is not None for choice in flag.get("c") or ()))
 
     def transformers_only_elsewhere(self, name: str) -> tuple[str, ...]:
         """Allowed transformers versions that have the flag, when the default one has not."""
-        if name in _transformers(self.default_transformers):
+        if name in _transformers_raw(self.default_transformers):
             return ()
-        return tuple(v for v in self.transformers if name in _transformers(v))
+        return tuple(v for v in self.transformers if name in _transformers_raw(v))
 
     @cached_property
     def registries(self) -> Registries:
@@ -234,9 +234,13 @@ class SwiftFacts:
 
 
 @cache
+def _transformers_raw(version: str) -> Mapping[str, Mapping[str, Any]]:
+    return dict(json.loads((FOLDER / "transformers" / f"{version}.json").read_bytes())["flags"])
+
+
+@cache
 def _transformers(version: str) -> Mapping[str, Flag]:
-    raw = json.loads((FOLDER / "transformers" / f"{version}.json").read_bytes())
-    return MappingProxyType({name: _flag(name, flag, "transformers/") for name, flag in raw["flags"]})
+    return MappingProxyType({name: _flag(name, flag, "transformers/") for name, flag in _transformers_raw(version).items()})
 
 
 @cache

@@ -24,14 +24,15 @@ _MISSING = dataclasses.MISSING
 
 def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     names = self.__match_args__
-    if len(args) > len(names):
-        raise TypeError(f"{type(self).__name__} takes {len(names)} values, not {len(args)}")
+    given = len(args)
     for name, value in zip(names, args, strict=False):
         _set(self, name, value)
-    if len(args) == len(names) and not kwargs:
+    if given == len(names) and not kwargs:
         return
+    if given > len(names):
+        raise TypeError(f"{type(self).__name__} takes {len(names)} values, not {given}")
     fields = self.__dataclass_fields__
-    for name in names[len(args) :]:
+    for name in names[given:]:
         if name in kwargs:
             _set(self, name, kwargs.pop(name))
             continue
