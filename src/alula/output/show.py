@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from alula.run.job import Job, Launch, Run
     from alula.run.source import Token
     from alula.swift.effective import View
+    from alula.swift.values import Effective
 
 _LAUNCH = (("nproc", "NPROC_PER_NODE"), ("nnodes", "NNODES"), ("node_rank", "NODE_RANK"), ("master_addr", "MASTER_ADDR"), ("master_port", "MASTER_PORT"))
 
@@ -47,7 +48,7 @@ def _job(view: View, rows: int | None) -> dict[str, Any]:
         "env": _env(job),
         "launches": [_launch(launch) for launch in job.launches],
         "devices": [{"host": job.host, "ids": list(ids)}] if (ids := device_ids(view)) is not None else [],
-        "effective": {name: {"value": _plain(e.value), "origin": e.origin} for name, e in view.values.items()},
+        "effective": {name: _effective(e) for name, e in view.values.items()},
         "arithmetic": summary(view, rows),
         "presence": "maybe" if job.maybe else "always",
         "commented": job.commented,
@@ -56,6 +57,12 @@ def _job(view: View, rows: int | None) -> dict[str, Any]:
     if job.ray is not None:
         out["groups"] = {role: {key: redact(token.text) for key, token in group.keys.items()} for role, group in job.ray.groups.items()}
     return out
+
+
+def _effective(value: Effective) -> dict[str, Any]:
+    """`known` is there, and false, only where the value rests on what is not here; its null is no null of ms-swift's."""
+    known: dict[str, Any] = {"known": False} if value.value is UNKNOWN else {}
+    return {"value": _plain(value.value), "origin": value.origin, **known}
 
 
 def _env(job: Job) -> dict[str, str]:
@@ -137,16 +144,31 @@ def _job_text(index: int, job: Mapping[str, Any], everything: bool) -> list[str]
     for name in _ORDER:
         if name in numbers:
             lines.append(f"  {_WORDS[name]:<32} {_value(numbers[name])}")
-    shown = [(name, e) for name, e in job["effective"].items() if everything or e["origin"] != "default"]
-    if shown:
-        width = max(len(name) for name, _ in shown)
-        lines.append("  values" + ("" if everything else " (written or derived; --all lists every one)"))
-        for name, effective in shown:
-            origin = "" if effective["origin"] == "written" else f"   ← {effective['origin']}"
-            value = "?" if effective["value"] is None and effective["origin"] == "written" else _value(effective["value"])
+    values = [(name, e) for name, e in job["effective"].items() if everything or _tells(name, e)]
+    if values:
+        width = max(len(name) for name, _ in values)
+        lines.append("  values" + ("" if everything else "  (written, and what ms-swift makes of them; --all lists every one)"))
+        for name, effective in sorted(values, key=lambda item: item[1]["origin"] != "written"):
+            origin = "" if effective["origin"] == "written" else f"   ← {effective['origin'].removeprefix('derived: ')}"
+            value = "?" if effective.get("known") is False else _value(effective["value"])
             lines.append(_clean(f"    {name:<{width}}  {value}{origin}"))
     lines.append("")
     return lines
+
+
+# Derived on every run, and no news to anybody.
+_PLUMBING = frozenset(
+    "accelerator_config bnb_4bit_compute_dtype callbacks columns fsdp greater_is_better include_num_input_tokens_seen init_weights lazy_tokenize "
+    "max_memory max_new_tokens metric_for_best_model model_kwargs remove_unused_columns response_length stream task_type use_chat_template "
+    "vit_gradient_checkpointing vllm_engine_kwargs".split()
+)
+
+
+def _tells(name: str, effective: Mapping[str, Any]) -> bool:
+    """Worth a line: written, or derived to a value that is known and more than the usual plumbing."""
+    if effective["origin"] == "written":
+        return True
+    return effective["origin"] != "default" and name not in _PLUMBING and effective.get("known") is not False
 
 
 def _map_text(data: Mapping[str, Any]) -> list[str]:

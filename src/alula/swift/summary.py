@@ -119,9 +119,8 @@ def _steps_per_epoch(view: View, out: Numbers, rows: int) -> int | None:
         return train_iters(rows, micro, replicas, size, 1, per_prompt)
     accumulation: int | None = out.get("gradient_accumulation_steps")
     prompts: int | None = out.get("prompts_per_rollout")
-    if view.rlhf_type in VLLM_TYPES and prompts and accumulation:
-        micro_steps: int = rows // prompts * out["steps_per_generation"]
-        return micro_steps // accumulation
+    if view.rlhf_type in VLLM_TYPES:
+        return rows // prompts * int(out["steps_per_generation"]) // accumulation if prompts and accumulation else None
     per_device: int | None = out.get("per_device_train_batch_size")
     copies: int | None = out.get("data_parallel")
     if not (per_device and copies and accumulation):
