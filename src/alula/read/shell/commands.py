@@ -22,6 +22,7 @@ from .text import NOWHERE, Place, Seg, Text, Value, decode, encode, place_of, te
 
 MAX_COMMANDS = 5000
 ENVIRONMENT = "<environment>"
+_TRAINING = frozenset(("swift", "megatron", "torchrun"))  # no wrapper, builtin or tool: what the reader is looking for
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "ash"))
 _INHERITED = re.compile(
     r"(NPROC_PER_NODE|NNODES|NODE_RANK|MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_WORLD_SIZE|RANK|LOCAL_RANK|GROUP_RANK|USE_HF|OMP_NUM_THREADS"
@@ -255,13 +256,15 @@ class Commands(Files):
     def invoke(self, node: Simple, fields: list[Field]) -> Status:
         """Functions, builtins, programs."""
         self.node = node
-        from .builtins import BUILTINS
-
         name = fields[0].text
         if not any(seg.unk for seg in fields[0].segs):
             function = self.state.functions.get(name)
             if function is not None:
                 return self.call(function, tuple(self.from_field(found) for found in fields[1:]))
+            if name in _TRAINING:
+                return self.external(fields, self.environment())
+            from .builtins import BUILTINS
+
             builtin = BUILTINS.get(name)
             if builtin is not None:
                 return builtin(self, fields)
@@ -280,13 +283,13 @@ class Commands(Files):
         return env
 
     def external(self, fields: list[Field], env: dict[str, Var]) -> Status:
-        from .tools import INERT, TOOLS
-
         for _ in range(12):
             name = fields[0].text
             program = posixpath.basename(name)
-            if any(seg.unk for seg in fields[0].segs):
+            if any(seg.unk for seg in fields[0].segs) or program in _TRAINING:
                 break
+            from .tools import INERT, TOOLS  # most launch scripts start nothing that these emulate
+
             if program in INERT:
                 return OK
             tool = TOOLS.get(program)
