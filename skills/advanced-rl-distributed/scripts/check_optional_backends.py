@@ -12,7 +12,7 @@ def main() -> int:
     try:
         from alula.cli.main import main as alula
     except ImportError:
-        print("alula is not installed in this Python: pip install alula", file=sys.stderr)
+        print("alula is not installed in this Python: run `pip install .` in alula's repository with it", file=sys.stderr)
         return 4
     words = ["--help" if word == "-h" else word for word in sys.argv[1:]]
     if "--help" not in words and not any(word == "--format" or word.startswith("--format=") for word in words):
