@@ -23,9 +23,8 @@ def stubs(tmp: Path) -> Path:
     where.mkdir(exist_ok=True)
     for name in NAMES:
         path = where / name
-        path.write_text(
-            f"#!/bin/sh\n{{ printf '%s\\0' {name} \"$#\" \"$@\"; env -0; printf 'END\\0'; }} >> '{tmp}/log'\n"
-        )
+        part = f"'{tmp}'/part.$$"  # background jobs must not mix their notes
+        path.write_text(f"#!/bin/sh\n{{ printf '%s\\0' {name} \"$#\" \"$@\"; env -0; printf 'END\\0'; }} > {part}; cat {part} >> '{tmp}/log'\n")
         path.chmod(0o755)
     return where
 

@@ -353,3 +353,12 @@ def blocks(lines: list[str]) -> list[str]:
 def test_as_bash(script: str, tmp_path: Path) -> None:
     real, mine = both(script.replace("\\x20", "\\ ") + "\n", tmp_path, ("-a", "1", "-b"))
     assert sorted(mine) == sorted(real)
+
+
+LONGER = (Path(__file__).parent / "longer.txt").read_text().split("===\n")
+
+
+@pytest.mark.parametrize("script", LONGER)
+def test_longer_scripts_as_bash(script: str, tmp_path: Path) -> None:
+    real, mine = both(script, tmp_path, ("one", "two words"))
+    assert sorted(mine) == sorted(real)

@@ -427,12 +427,12 @@ class Expander(Params):
         return out
 
     def _files(self, segs: list[Seg], place: Place, maybe: int) -> list[Field]:
-        if any(seg.unk for seg in segs) or self.state.external:
+        if any(seg.unk for seg in segs) or self.state.external or self.state.noglob:
             return [Field(tuple(segs), place, maybe)]
         pattern = "".join(patterns.escape(seg.text) if seg.q == QUOTED else seg.text for seg in segs)
         found = patterns.glob(pattern, self.state.cwd, self.written_paths())
         if not found:
-            return [Field(tuple(segs), place, maybe)]
+            return [] if self.state.nullglob else [Field(tuple(segs), place, maybe)]
         file, start, end, hops = place_of(segs)
         return [Field((Seg(name, file, start, end, hops),), place, maybe) for name in found]
 

@@ -121,6 +121,8 @@ class State:
     stdin: Stream = field(default_factory=lambda: Stream(None))
     status: Status = OK
     allexport: bool = False
+    nullglob: bool = False
+    noglob: bool = False
     source: tuple[str, ...] = ()  # BASH_SOURCE, innermost last
     function: str = ""
     external: bool = False  # its program runs elsewhere (ssh, a container): nothing of this machine is known
@@ -132,7 +134,7 @@ class State:
     def fork(self) -> State:
         out = None if self.out is None else list(self.out)
         return State(
-            self.environ, dict(self.vars), dict(self.functions), self.args, self.cwd, out, self.stdin, self.status, self.allexport, self.source, self.function,
+            self.environ, dict(self.vars), dict(self.functions), self.args, self.cwd, out, self.stdin, self.status, self.allexport, self.nullglob, self.noglob, self.source, self.function,
             self.external, self.getopts_at,
         )  # fmt: skip
 

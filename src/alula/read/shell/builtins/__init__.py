@@ -173,6 +173,13 @@ def trap(shell: Commands, fields: list[Field]) -> Status:
     return OK
 
 
+def shopt(shell: Commands, fields: list[Field]) -> Status:
+    words = [item.text for item in fields[1:]]
+    if "nullglob" in words and words[0] in ("-s", "-u"):
+        shell.state.nullglob = words[0] == "-s"
+    return OK
+
+
 def nothing(*_: object) -> Status:
     return OK
 
@@ -194,7 +201,7 @@ BUILTINS: dict[str, Builtin] = {
     "getopts": getopts, "let": let, "eval": eval_, "source": source, ".": source, "exec": exec_, "command": command, "builtin": command,
     "type": which, "which": which, "hash": which, "exit": _leaves("exit"), "logout": _leaves("exit"), "return": _leaves("return"),
     "break": _leaves("break"), "continue": _leaves("continue"), "test": test, "[": test, "cd": cd, "pushd": pushd, "popd": pushd, "pwd": pwd,
-    "trap": trap, ":": nothing, "true": nothing, "false": false, "shopt": nothing, "ulimit": nothing, "umask": nothing, "disown": nothing,
+    "trap": trap, ":": nothing, "true": nothing, "false": false, "shopt": shopt, "ulimit": nothing, "umask": nothing, "disown": nothing,
     "jobs": nothing, "bg": nothing, "fg": nothing, "times": nothing, "enable": nothing, "bind": nothing, "complete": nothing, "dirs": nothing,
     "history": nothing, "alias": nothing, "unalias": nothing, "wait": open_question, "kill": open_question, "suspend": nothing, "help": nothing,
     "caller": nothing, "compgen": nothing,

@@ -126,10 +126,14 @@ def set_(shell: Commands, fields: list[Field]) -> Status:
             return OK
         if "a" in text[1:] and "o" not in text:
             shell.state.allexport = text[0] == "-"
+        if "f" in text[1:] and "o" not in text:
+            shell.state.noglob = text[0] == "-"
         if text[-1] == "o":
             at += 1
             if at < len(fields) and fields[at].text == "allexport":
                 shell.state.allexport = text[0] == "-"
+            elif at < len(fields) and fields[at].text == "noglob":
+                shell.state.noglob = text[0] == "-"
         at += 1
     return OK
 
