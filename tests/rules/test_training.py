@@ -153,6 +153,9 @@ SILENT = [
     ("TRN008", f"{SFT} --rope_scaling yarn --max_model_len 65536"),
     ("TRN008", f"{SFT} --rope_scaling '{{\"type\": \"yarn\", \"factor\": 2}}'"),
     ("TRN008", f"{SFT} --rope_scaling '{{\"type\": \"default\"}}'"),
+    ("TRN008", "swift infer --model out/v0/checkpoint-9 --rope_scaling yarn"),  # its args.json may tell the length
+    ("TRN074", "swift infer --adapters out/v0/checkpoint-9 --quant_method bnb"),
+    ("TRN007", "swift infer --model out/v0/checkpoint-9 --task_type seq_cls"),
     ("TRN009", f"{SFT} --lr_scheduler_kwargs '{{\"min_lr\": 1e-6}}'"),
     ("TRN009", f"{SFT} --lr_scheduler_kwargs \"{{'min_lr': 1e-6}}\""),  # repaired
     ("TRN009", f"{SFT} --model_kwargs kwargs.json"),  # may lie where the run starts

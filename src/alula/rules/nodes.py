@@ -187,10 +187,10 @@ def _loopback(c: JobCheck, *, first: bool) -> Iterator[Finding]:
         if address is None or not address.known or not loopback(address.text) or (integer(launch.node_rank) == 0) is not first or (first and reached):
             continue
         template = "MASTER_ADDR={address} with NNODES={count}: " + (
-            "the other {others} nodes cannot find node 0 there; write the address under which all {count} nodes reach node 0" if first
+            "the other nodes cannot find node 0 there; write the address under which all {count} nodes reach node 0" if first
             else "this node would look for node 0 on itself; write the address under which all {count} nodes reach node 0"
         )  # fmt: skip
-        yield c.finding(template, address, flags=["MASTER_ADDR", "NNODES"], address=address.text, count=count, others=count - 1, fix="MASTER_ADDR=<address of node 0>")
+        yield c.finding(template, address, flags=["MASTER_ADDR", "NNODES"], address=address.text, count=count, fix="MASTER_ADDR=<address of node 0>")
 
 
 @rule("LCH024", "nodes-without-processes", severity="warning", consequence="wrong")

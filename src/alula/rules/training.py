@@ -10,7 +10,7 @@ from alula.facts import swift as facts
 
 from .context import JobCheck, names
 from .registry import TRAIN, rule
-from .values import closest, exists, given, json_value, loads_nothing, may_register
+from .values import closest, exists, from_checkpoint, given, json_value, loads_nothing, may_register
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding, Fix
@@ -256,7 +256,7 @@ def labels_uncounted(c: JobCheck) -> Iterator[Finding]:
 
     Source: swift/model/model_meta.py:get_model_info_meta
     """
-    if given(c, "task_type") == "seq_cls" and c.v.absent("num_labels") and c.v.get("load_args") is not True:
+    if given(c, "task_type") == "seq_cls" and c.v.absent("num_labels") and not from_checkpoint(c):
         yield c.finding("--task_type seq_cls needs --num_labels", "task_type", flags=["num_labels"], fix="--num_labels <number of classes>")
 
 
@@ -291,7 +291,7 @@ def rope_scaling(c: JobCheck) -> Iterator[Finding]:
         yield c.finding(template, "rope_scaling", value=value, fix="--rope_scaling yarn --max_model_len <tokens>")
     elif kind == "other":
         yield c.finding("--rope_scaling {value} must be a name or a JSON object", "rope_scaling", value=value, fix="--rope_scaling yarn --max_model_len <tokens>")
-    elif length is None and c.v.absent("max_model_len"):
+    elif length is None and c.v.absent("max_model_len") and not from_checkpoint(c):
         if kind == "object" and ("factor" in parsed or parsed.get("rope_type", parsed.get("type", "default")) == "default"):
             return
         template = "--rope_scaling {value} has no factor and --max_model_len is not set, so that ms-swift cannot compute one"

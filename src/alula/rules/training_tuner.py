@@ -11,7 +11,7 @@ from .context import JobCheck, names
 from .registry import TRAIN, rule
 from .training_numbers import quantised_name, weights_dtype
 from .training_parallel import deepspeed_stage
-from .values import closest, given, loads_nothing, may_register
+from .values import closest, from_checkpoint, given, loads_nothing, may_register
 
 if TYPE_CHECKING:
     from alula.run.finding import Finding, Fix
@@ -168,7 +168,7 @@ def quantisation_bits(c: JobCheck) -> Iterator[Finding]:
     valid = _BITS.get(method) if isinstance(method, str) else None
     if valid is None or bits is UNKNOWN or bits in valid or loads_nothing(c):
         return
-    if bits is None and (c.v.use("quant_bits") is not None or (c.v.get("load_args") is True and not c.v.absent("adapters"))):
+    if bits is None and (c.v.use("quant_bits") is not None or from_checkpoint(c)):
         return
     shown = names(valid)
     template = "--quant_method {method} needs --quant_bits: {valid}" if bits is None else "--quant_bits {bits} is nothing that {method} can do: {valid}"

@@ -75,6 +75,13 @@ def loads_nothing(c: JobCheck) -> bool:
     return bool(c.v.get("sampler_engine") == "client")
 
 
+def from_checkpoint(c: JobCheck) -> bool:
+    """True where flags that are not given may come from the `args.json` of a checkpoint (`--load_args`, on outside training)."""
+    model = c.v.get("model")
+    known = isinstance(model, str) and c.facts.registries.model_of(model) is not None
+    return c.v.get("load_args") is True and (not c.v.absent("adapters") or not known)
+
+
 def exists(c: JobCheck, text: str) -> bool:
     """True when this path exists where the run would start."""
     try:
