@@ -366,7 +366,7 @@ def qk_layernorm(c: JobCheck) -> Iterator[Finding]:
         yield on_ray(finding, c)
 
 
-@rule("MEG011", "several-adapters", routes=ROUTES, since="4.0")
+@rule("MEG011", "several-megatron-adapters", routes=ROUTES, since="4.0")
 def adapters(c: JobCheck) -> Iterator[Finding]:
     """More than one adapter.
 
