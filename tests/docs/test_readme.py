@@ -36,7 +36,7 @@ def test_a_drift_is_seen(tmp_path: Path) -> None:
 def test_make_targets_and_files_exist() -> None:
     text = (ROOT / "README.md").read_text()
     makefiles = (ROOT / "Makefile").read_text() + "".join(path.read_text() for path in sorted((ROOT / "mk").glob("*.mk")))
-    for target in re.findall(r"\bmake (\w+)", text):
+    for target in re.findall(r"(?:^|`)make (\w+)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefiles, re.MULTILINE), target
     for name in re.findall(r"`((?:docs|examples|skills|conformance)/[\w./-]+|[\w]+\.(?:yml|md))`", text):
         assert (ROOT / name).exists(), name
