@@ -113,7 +113,7 @@ def _width() -> int:
     """Columns of the terminal; 120 where stdout is none."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
         return 120
 
 

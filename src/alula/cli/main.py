@@ -5,6 +5,7 @@ Exit codes, the same in every format: 0 good, 1 the verb's own bad news, 2 bad u
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -22,6 +23,9 @@ _VERBS = {
     "build": "Write a run that ms-swift accepts: shell, YAML, Ray, Slurm or KubeRay.",
     "doctor": "See which optional backends this machine has and which of them a run needs.",
 }
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a file or a disk says that takes no more
 
 
 class _Verbs(click.Group):
@@ -61,7 +65,8 @@ def main(argv: list[str] | None = None) -> None:
     try:
         status = group.main(argv, prog_name="alula", standalone_mode=False)
         code = status if isinstance(status, int) else 0
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = 2
@@ -75,15 +80,24 @@ def main(argv: list[str] | None = None) -> None:
         click.echo("alula: interrupted", err=True)
         code = 130
     except BrokenPipeError:  # `alula … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
         code = 0
     except Exception as error:  # the one place that turns our own bugs into exit code 3
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _abandon_stdout()
+            click.echo(f"alula: stdout: not written: {error.strerror}", err=True)
+            sys.exit(2)
         if os.environ.get("ALULA_DEBUG"):
             raise
         first = str(error).splitlines()[0] if str(error) else ""
         click.echo(f"alula: a bug of alula: {type(error).__name__}: {first} (set ALULA_DEBUG=1 for the traceback and report it)", err=True)
         code = 3
     sys.exit(code)
+
+
+def _abandon_stdout() -> None:
+    """What is left in its buffer has nowhere to go, and the interpreter would complain at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import click
 
 from alula.facts import swift as facts
 from alula.read.errors import ReadError
-from alula.read.run import CONFIG_SUFFIXES, ReadOptions, load_source, read_command, read_source, together
+from alula.read.run import CONFIG_SUFFIXES, MAX_BYTES, ReadOptions, load_source, read_command, read_source, together
 from alula.run.job import Cluster, Run
 
 if TYPE_CHECKING:
@@ -137,8 +137,14 @@ def load_inputs(
 
 
 def read_named(name: str, options: ReadOptions) -> Run:
-    source = load_source(name, sys.stdin.buffer.read() if name == "-" else None)
-    return read_source(source, options)
+    return read_source(load_source(name, _stdin() if name == "-" else None), options)
+
+
+def _stdin() -> bytes:
+    """What stands on stdin, one byte more than a script may have."""
+    if sys.stdin is None:  # closed by whoever started us
+        raise ReadError("cannot be read: stdin is closed", "-")
+    return sys.stdin.buffer.read(MAX_BYTES + 1)
 
 
 def _shape(model: str | None, cwd: Path) -> ModelShape | None:
@@ -155,6 +161,8 @@ def _shape(model: str | None, cwd: Path) -> ModelShape | None:
 def emit(text: str, output: str | None) -> None:
     """Write the result to stdout or, atomically, to a file."""
     if output is None or output == "-":
+        if sys.stdout is None:
+            raise click.ClickException("stdout is closed; give -o FILE")
         # bytes: a diff keeps what is no UTF-8 in the user's file, which a strict stdout would refuse
         click.echo((text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape"), nl=False)
         return
@@ -169,7 +177,7 @@ def emit(text: str, output: str | None) -> None:
 def wants_color(no_color: bool, output: str | None) -> bool:
     if no_color or output is not None or os.environ.get("NO_COLOR"):
         return False
-    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout is not None and sys.stdout.isatty())
 
 
 __all__ = ["CONFIG_SUFFIXES", "Inputs", "emit", "format_options", "load_inputs", "run_options", "wants_color"]

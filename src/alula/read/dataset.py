@@ -19,7 +19,9 @@ SPREAD = 200
 WHOLE_BYTES = 1_000_000  # up to here every row is looked at
 COUNT_BYTES = 64_000_000  # up to here lines are counted exactly
 PARSE_BYTES = 20_000_000  # up to here a JSON array is parsed
+SAMPLE_BYTES = 64_000_000  # as much is read for the spread-out rows at most
 LINE_BYTES = 4_000_000  # a longer line is not taken apart
+_LONG_NUMBER = "a number of several thousand digits"  # Python's limit; no loader has a column for it
 FORMS: dict[str, RowsForm] = {".jsonl": "jsonl", ".json": "json", ".csv": "csv", ".txt": "txt", ".parquet": "parquet"}
 
 
@@ -108,7 +110,7 @@ def _whole_json(path: Path, name: str, form: RowsForm) -> DatasetSample:
             if isinstance(value, str):
                 return DatasetSample(name, form, problems=(Problem("not-object", "a row must be an object, this is a string", 1),))
             found.extend(value if isinstance(value, list) else [value])
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return DatasetSample(name, form, problems=(_syntax(text, error),))
     if not found:
         return DatasetSample(name, form, count=0, whole=True, problems=(Problem("empty", "the file holds no rows"),))
@@ -186,6 +188,9 @@ def _line(line: bytes, start: int, number: int | None, rows: list[Row], problems
     except RecursionError:
         problems.append(Problem("syntax", "nested too deeply", number, None, start, end))
         return
+    except ValueError:
+        problems.append(Problem("syntax", _LONG_NUMBER, number, None, start, end))
+        return
     if not isinstance(value, dict):
         problems.append(Problem("not-object", f"a row must be an object, this is {_kind(value)}", number, None, start, end))
         return
@@ -196,16 +201,22 @@ def _sample_lines(path: Path, after: int, size: int, rows: list[Row], problems: 
     """Whole lines at even distances behind the first ones; their numbers are not known."""
     step = (size - after) / SPREAD
     last = after
+    read = 0
     with path.open("rb") as file:
         for pick in range(SPREAD):
             where = max(int(after + pick * step), last)
             if where >= size:
                 break
             file.seek(where)
-            if where > after:
-                file.readline(LINE_BYTES)  # the rest of the line that `where` is in
+            rest = file.readline(LINE_BYTES) if where > after else b"\n"  # of the line that `where` is in
+            read += len(rest)
+            if read > SAMPLE_BYTES:
+                return
+            if not rest.endswith(b"\n"):
+                continue
             start = file.tell()
             line = file.readline(LINE_BYTES)
+            read += len(line)
             if not line or (len(line) >= LINE_BYTES and not line.endswith(b"\n")):
                 continue
             last = start + len(line)
@@ -231,9 +242,11 @@ def _words(error: json.JSONDecodeError) -> str:
     return error.msg[:1].lower() + error.msg[1:]
 
 
-def _syntax(text: str, error: json.JSONDecodeError | RecursionError) -> Problem:
-    if not isinstance(error, json.JSONDecodeError):
+def _syntax(text: str, error: ValueError | RecursionError) -> Problem:
+    if isinstance(error, RecursionError):
         return Problem("syntax", "nested too deeply")
+    if not isinstance(error, json.JSONDecodeError):
+        return Problem("syntax", _LONG_NUMBER)
     start = len(text[: error.pos].encode("utf-8", "surrogatepass"))
     return Problem("syntax", _words(error), error.lineno, error.colno, start, start)
 

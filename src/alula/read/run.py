@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 ROWS_SUFFIXES = (".jsonl", ".csv", ".parquet")
 MAX_BYTES = 5_000_000
+MAX_JOBS = 200  # of one script; a loop with more starts has shown by then what it does
 _YAML_FIRST_SINCE = (4, 1)
 _CONFIG_FLAG_SINCE = (3, 10)
 
@@ -50,28 +52,40 @@ class ReadOptions:
 
 
 def load_source(name: str, stdin: bytes | None = None) -> Source:
-    """A file's bytes, or stdin's for `-`.
+    """A file's bytes, or stdin's for `-`. A pipe is read to its end (`alula check <(make-script)`), one that nobody writes to is refused.
 
     Raises:
-        ReadError: missing, a directory, unreadable or larger than 5 MB.
+        ReadError: missing, a directory, unreadable, a pipe without a writer, or larger than 5 MB.
     """
-    if name == "-":
-        return Source("-", stdin or b"")
-    path = Path(name)
+    data = stdin or b""
+    path = None if name == "-" else name
     try:
-        if path.is_dir():
-            raise ReadError("is a directory; give a script, a YAML or `-- swift …`", name)
-        size = path.stat().st_size
-        if name.endswith(ROWS_SUFFIXES):  # rows are sampled from the file itself; the text here is for showing places in it
-            with path.open("rb") as file:
-                return Source(name, file.read(MAX_BYTES), str(path))
-        if size > MAX_BYTES:
-            raise ReadError(f"has {size:,} bytes; a launch script may have {MAX_BYTES:,} at most", name)
-        return Source(name, path.read_bytes(), str(path))
+        if path is not None:
+            if not path or Path(path).is_dir():
+                raise ReadError("is a directory; give a script, a YAML or `-- swift …`" if path else "the name of the file is empty", path or None)
+            data = _bytes_of(path)
     except OSError as error:
         raise ReadError(f"cannot be read: {error.strerror or error}", name) from None
     except ValueError as error:  # an embedded NUL in the name
         raise ReadError(f"cannot be read: {error}", repr(name)) from None
+    if len(data) > MAX_BYTES:
+        if not name.endswith(ROWS_SUFFIXES):  # rows are sampled from the file itself; the text here is for showing places in it
+            raise ReadError(f"is larger than the {MAX_BYTES:,} bytes that a launch script may have", name)
+        data = data[:MAX_BYTES]
+    return Source(name, data, path)
+
+
+def _bytes_of(path: str) -> bytes:
+    """The first bytes of a file, one more than are allowed, without waiting for a pipe that has no writer."""
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        kind = os.fstat(file.fileno()).st_mode
+        if stat.S_ISREG(kind):
+            return file.read(MAX_BYTES + 1)
+        os.set_blocking(file.fileno(), True)
+        data = file.read(MAX_BYTES + 1)
+    if not data and stat.S_ISFIFO(kind):
+        raise ReadError("is a pipe that nobody writes to", path)
+    return data
 
 
 def read_source(source: Source, options: ReadOptions) -> Run:
@@ -165,12 +179,18 @@ def _read_script(source: Source, options: ReadOptions) -> Run:
         raise ReadError(str(error), source.name) from None
     builder = _Builder(options, {source.name: source, **result.sources}, result.files)
     jobs: list[Job] = []
+    further: list[Token] = []
     for command in result.commands:
         job = builder.job(command)
-        if job is not None:
-            jobs.append(job)
+        if job is None:
+            continue
+        if len(jobs) == MAX_JOBS:
+            text = f"the starts behind the first {MAX_JOBS}"
+            further.append(Token(text, command.span, unresolved=(text,)))
+            break
+        jobs.append(job)
     findings = (*result.findings, *builder.findings)
-    return Run(tuple(jobs), builder.sources, options.cluster, findings, tuple(_unresolved(jobs)))
+    return Run(tuple(jobs), builder.sources, options.cluster, findings, (*_unresolved(jobs), *further))
 
 
 class _Builder:

@@ -95,9 +95,16 @@ def read_yaml(source: Source, base: int = 0, data: bytes | None = None) -> Node 
         place = source.position(offsets(mark.index)) if mark is not None else (1, 1)
         raise ReadError(f"not valid YAML: {error.problem}", source.name, *place) from None
     except yaml.reader.ReaderError as error:
-        raise ReadError(f"not valid YAML: the character #x{ord(str(error.character)[:1] or chr(0)):04x} is not allowed", source.name) from None
+        place = source.position(offsets(error.position))
+        raise ReadError(f"not valid YAML: the character #x{_code_point(error.character):04x} is not allowed", source.name, *place) from None
     except (ValueError, OverflowError, TypeError) as error:
-        raise ReadError(f"not valid YAML: {str(error).splitlines()[0] if str(error) else type(error).__name__}", source.name) from None
+        said = str(error).partition(";")[0] or type(error).__name__  # what follows advises programmers
+        raise ReadError(f"not valid YAML: {said.splitlines()[0]}", source.name) from None
+
+
+def _code_point(character: Any) -> int:
+    """PyYAML gives the character or its number."""
+    return character if isinstance(character, int) else ord(str(character)[:1] or "\0")
 
 
 def _offsets(text: str, base: int) -> Any:
