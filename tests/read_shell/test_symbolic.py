@@ -292,6 +292,12 @@ def test_files_that_the_script_writes(tmp_path: Path) -> None:
     assert str(tmp_path / "conf" / "a.yaml") in result.files
 
 
+def test_the_pieces_of_a_file(tmp_path: Path) -> None:
+    script = 'M=qwen\ncat > a.yaml <<EOF\nmodel: $M\nlr: 1\nEOF\nswift sft a.yaml'
+    pieces = read(script, tmp_path).pieces["a.yaml"]
+    assert [(p.text, script[p.definition.start : p.definition.end]) for p in pieces] == [("model: ", "model: "), ("qwen", "qwen"), ("\nlr: 1\n", "\nlr: 1\n")]
+
+
 def test_nothing_is_written_or_run(tmp_path: Path) -> None:
     read("echo x > made; touch t; mkdir d; rm -rf /; $(touch u); bash -c 'touch v'; cp made w; swift sft", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -155,6 +155,17 @@ expr 7 % 4
 expr length hello
 expr a = a
 expr abc : 'a\(.\)c'
+expr abc : 'a.'
+expr 3 '>' 2
+expr \( 1 + 2 \) \* 3
+expr 10 - 3 - 2
+echo '3 * (2+1)' | bc
+echo '7 / 2' | bc
+seq -s : 3
+seq --separator=, 2
+seq 5 3
+getopt --options=ab: --long=lo:,go --name=x -- -a -b1 --lo=2 --go -- z
+getopt -n prog -o v -l verbose -- --verb a b
 ls -d tree
 ls tree
 ls -1 tree
@@ -253,6 +264,12 @@ ${#A[1]}
 "${A[@]#?}"
 "${A[@]^}"
 "${!A[@]}"
+${X@Q} ${Q@Q} ${E@Q}
+${X@U} ${X@u} ${W@L} ${U@U}
+${!NOP*} "${!NOP@}"
+${W:1:-2} "${X:10:50}" ${X: -50} ${E:0:1} ${X:N-5:2}
+${X//[![:alpha:]]/} ${X//./} ${W//o/0}
+${A[N-6]} ${A[$((N-5))]} ${A[@]:N-6:1}
 "${A[@]/#/--}"
 "${A[*]/%/;}"
 ${M[k]}

@@ -57,11 +57,15 @@ class ShellContext:
 class ShellResult:
     """What a script starts.
 
+    A token's `chain` begins where its text stands and ends where it is used: `B=$A; swift … $B` gives the `A=` value, then `$A`. What
+    is put together from several definitions has origins without spans, so that `definition` is the word itself.
+
     Attributes:
         commands: in the order they start; those that stand commented out come where they stand.
         findings: shell faults (`faults`).
         files: what the script writes (`cat > f <<EOF`), by the name it uses and by absolute path. The token's text is the content, its
             span the here-document; where the two are the same bytes, an offset in one is an offset in the other.
+        pieces: the same contents, cut where their bytes come from different places, so that every part of them can be located.
         sources: other files that were read, by absolute path.
         unresolved: the words whose text is not known, once each.
     """
@@ -69,6 +73,7 @@ class ShellResult:
     commands: tuple[Command, ...]
     findings: tuple[Finding, ...]
     files: Mapping[str, Token]
+    pieces: Mapping[str, tuple[Token, ...]]
     sources: Mapping[str, Source]
     unresolved: tuple[Token, ...]
 
@@ -96,7 +101,7 @@ def read_shell(source: Source, ctx: ShellContext) -> ShellResult:
         for word in command.words:
             if word.unresolved:
                 unresolved.setdefault((word.span, word.text), word)
-    return ShellResult(tuple(commands), tuple(findings), _written(shell), shell.sources, tuple(unresolved.values()))
+    return ShellResult(tuple(commands), tuple(findings), *_written(shell), shell.sources, tuple(unresolved.values()))
 
 
 def _distinct(commands: Sequence[Command]) -> list[Command]:
@@ -148,14 +153,15 @@ def _interpret(items: list[Item], ctx: ShellContext, exploring: bool) -> Command
     return shell
 
 
-def _written(shell: Commands) -> dict[str, Token]:
-    out: dict[str, Token] = {}
+def _written(shell: Commands) -> tuple[dict[str, Token], dict[str, tuple[Token, ...]]]:
+    """What the script wrote: whole, and in pieces."""
+    whole: dict[str, Token] = {}
+    pieces: dict[str, tuple[Token, ...]] = {}
     for path, value in shell.files.items():
         if value is None or unknown(value) or path.startswith("/dev/"):
             continue
         parts = likely(value)
-        token = token_of(Field(parts, place_of(parts) if parts else NOWHERE))
-        out[path] = token
-        if path in shell.names:
-            out[shell.names[path]] = token
-    return out
+        for name in (path, shell.names.get(path, path)):
+            whole[name] = token_of(Field(parts, place_of(parts) if parts else NOWHERE))
+            pieces[name] = tuple(token_of(Field((part,), place_of((part,)))) for part in parts if part.text)
+    return whole, pieces

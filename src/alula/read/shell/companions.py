@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
     from .commands import Commands
 
-_ASSIGNMENTS = r"(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)\s+)*"
+_ASSIGNMENTS = r"(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\"']\S*)?\s+)*"
 _WRAPPERS = r"(?:(?:nohup|env|exec|srun|uv run|sudo|time)\s+(?:[A-Za-z_]\w*=\S*\s+)*)*"
 _START = re.compile(
     rf"{_ASSIGNMENTS}{_WRAPPERS}(?:(?:\S*/)?(?:swift|megatron)\s+[a-z][a-z_-]*\s*(?:-|\\$|\S+\.(?:ya?ml|json)\b)"
     r"|(?:\S*/)?(?:torchrun|python[\d.]*)\s+\S.*swift[./])"
 )
-_ONLY_ASSIGNMENTS = re.compile(r"(?:export\s+)?(?:[A-Za-z_]\w*=\S*\s+)+\\$")
 
 
 def _lines(parser: Parser) -> list[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from .syntax import Lit, Part
 from .text import decode, encode
 
 MAX_FILES = 2000
-MAX_TEXT = 20_000  # longer values are not searched: patterns may take quadratic time
+MAX_TEXT = 10_000  # longer values are not searched: patterns may take quadratic time
 _CLASSES = {
     "alpha": "A-Za-z", "digit": "0-9", "alnum": "A-Za-z0-9", "upper": "A-Z", "lower": "a-z", "space": r" \t\n\r\f\v", "blank": r" \t",
     "punct": r"!-/:-@\[-`{-~", "xdigit": "0-9A-Fa-f", "word": "A-Za-z0-9_", "cntrl": r"\x00-\x1f\x7f", "print": r"\x20-\x7e", "graph": r"\x21-\x7e",
@@ -30,9 +30,18 @@ def escape(text: str) -> str:
 def regex(pattern: str, path: bool = False) -> re.Pattern[str]:
     """A shell pattern (quoted characters are backslashed) as a regular expression for `fullmatch`. `path`: `*` stops at `/`."""
     try:
-        return re.compile(_translate(pattern, path), re.DOTALL)
+        return re.compile(_without_backtracking(_translate(pattern, path)), re.DOTALL)
     except (re.error, RecursionError, OverflowError):
         return re.compile(re.escape(pattern.replace("\\", "")))
+
+
+def _without_backtracking(source: str) -> str:
+    """Between two stars the first place that fits is as good as any, so nothing need be tried twice (as `fnmatch` does it)."""
+    pieces = re.split(r"(?<!\\)\.\*", source)
+    if len(pieces) < 4 or "(" in source.replace(_CHAR, ""):
+        return source
+    middle = "".join(f"(?=(?P<g{n}>.*?{piece}))(?P=g{n})" for n, piece in enumerate(pieces[1:-1]))
+    return f"{pieces[0]}{middle}.*{pieces[-1]}"
 
 
 def _translate(pattern: str, path: bool) -> str:
@@ -123,6 +132,12 @@ def _alternatives(body: str) -> list[str]:
     return out
 
 
+def harmless(source: str) -> bool:
+    """True for a regular expression that cannot backtrack without end: no repeated group that repeats inside, few stars."""
+    nested = re.search(r"\((?:[^()\\]|\\.)*[+*}?|](?:[^()\\]|\\.)*\)[+*{]", source)
+    return len(source) <= 500 and nested is None and "))" not in source.replace("\\)", "") and len(re.findall(r"[+*}]", source)) <= 6
+
+
 def matches(pattern: str, text: str) -> bool:
     return regex(pattern).fullmatch(text) is not None
 
@@ -148,9 +163,9 @@ def trim(text: str, pattern: str, op: str) -> tuple[int, int]:
 
 def find(text: str, pattern: str, op: str) -> list[tuple[int, int]]:
     """The ranges that `${x/p/…}` (`//` all, `/#` at the start, `/%` at the end) replaces: the longest match at each place."""
-    if len(text) > MAX_TEXT:
+    if len(text) > MAX_TEXT or (len(text) > 500 and pattern.count("*") > 3):
         return []
-    body = regex(pattern).pattern
+    body = _translate(pattern, False)
     if op == "/#":
         compiled = re.compile(body, re.DOTALL)
         return next(([(0, end)] for end in range(len(text), -1, -1) if compiled.fullmatch(text, 0, end)), [])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from alula.run.record import node
 
 if TYPE_CHECKING:
     from .text import Text
@@ -27,7 +29,7 @@ class ShellSyntaxError(Exception):
 # --- words ---
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Lit:
     """Text that stands for itself."""
 
@@ -37,7 +39,7 @@ class Lit:
     q: bool
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Param:
     """`$x` or `${x…}`. `sub` is the subscript: a word, `@`, `*`; `op` the operator; `args` its words."""
 
@@ -52,7 +54,7 @@ class Param:
     indirect: bool = False
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class CmdSub:
     """`$(…)` or backquotes."""
 
@@ -62,7 +64,7 @@ class CmdSub:
     body: list[Item]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Arith:
     """`$((…))`."""
 
@@ -72,7 +74,7 @@ class Arith:
     expr: Word
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class ProcSub:
     """`<(…)` or `>(…)`."""
 
@@ -83,7 +85,7 @@ class ProcSub:
     out: bool
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Hole:
     """`<your_path>` left in a script for its user to fill in; bash would read it as redirections."""
 
@@ -95,7 +97,7 @@ class Hole:
 Part = Lit | Param | CmdSub | Arith | ProcSub | Hole
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Word:
     """`lit` is set when the word is exactly these characters and nothing in it is special."""
 
@@ -110,7 +112,7 @@ class Word:
         return self.text.s[self.start : self.end]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class ArrayLit:
     """`(a b c)` after an assignment."""
 
@@ -119,7 +121,7 @@ class ArrayLit:
     items: list[tuple[Word | None, Word]]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Assign:
     """`NAME=value`, `NAME+=value` or `NAME[key]=value`."""
 
@@ -132,7 +134,7 @@ class Assign:
     value: Word | ArrayLit | None
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Redir:
     """`op` is one of `> >> >| < <> <& >& &> &>> << <<- <<<`; a here-document's body is its `word`."""
 
@@ -146,7 +148,7 @@ class Redir:
 # --- commands ---
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Simple:
     """A program with its words, assignments and redirections."""
 
@@ -158,7 +160,7 @@ class Simple:
     redirs: list[Redir]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Pipeline:
     """Commands joined by `|`."""
 
@@ -168,7 +170,7 @@ class Pipeline:
     negate: bool
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class AndOr:
     """Pipelines joined by `&&` and `||`."""
 
@@ -178,7 +180,7 @@ class AndOr:
     rest: list[tuple[str, Node]]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Item:
     """One entry of a list: a command and whether `&` ends it."""
 
@@ -186,7 +188,7 @@ class Item:
     background: bool
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Compound:
     """What all compound commands have."""
 
@@ -195,7 +197,7 @@ class Compound:
     redirs: list[Redir] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Group(Compound):
     """`{ …; }` or `( … )`."""
 
@@ -203,7 +205,7 @@ class Group(Compound):
     subshell: bool = False
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class If(Compound):
     """`if` with its branches."""
 
@@ -211,7 +213,7 @@ class If(Compound):
     otherwise: list[Item] | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class For(Compound):
     """`for NAME in …`."""
 
@@ -221,7 +223,7 @@ class For(Compound):
     select: bool = False
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class CFor(Compound):
     """`for ((…; …; …))`."""
 
@@ -229,7 +231,7 @@ class CFor(Compound):
     body: list[Item] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class While(Compound):
     """`while` or `until`."""
 
@@ -238,7 +240,7 @@ class While(Compound):
     until: bool = False
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class CaseItem:
     """One branch of a `case`."""
 
@@ -247,7 +249,7 @@ class CaseItem:
     term: str
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Case(Compound):
     """`case WORD in …`."""
 
@@ -255,7 +257,7 @@ class Case(Compound):
     items: list[CaseItem] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Function(Compound):
     """A function's definition."""
 
@@ -263,14 +265,14 @@ class Function(Compound):
     body: Node | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class ArithCommand(Compound):
     """`((…))`."""
 
     expr: Word | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Test:
     """Inside `[[ ]]`: `op` is a unary or binary operator, `!`, `&&`, `||` or "" (a lone word)."""
 
@@ -279,7 +281,7 @@ class Test:
     kids: list[Test]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@node
 class Cond(Compound):
     """`[[ … ]]`."""
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ..patterns import harmless
 from ..state import Status
 from ..text import Seg, Value, likely, lines_of, text_of, unknown
 
@@ -122,7 +123,7 @@ def basic_regex(source: str, extended: bool) -> str:
 
 def safe(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Compile what cannot backtrack without end."""
-    if re.search(r"[+*}]\)+[+*{]", pattern) or len(pattern) > 500:
+    if not harmless(pattern):
         raise Unsupported
     return re.compile(pattern, flags)
 
