@@ -156,7 +156,10 @@ def test_start_not_found(check: Checker, code: str, script: str) -> None:
     assert code not in codes(check(script, {"ray.yaml": config()}))
 
 
-@pytest.mark.parametrize(("cluster", "found"), [(Cluster(None, 8, 1), False), (Cluster(None, 4, 2), True), (Cluster(None, 4, 1), True), (Cluster(None, 16, 1), False)])
+@pytest.mark.parametrize(
+    ("cluster", "found"),
+    [(Cluster(None, 8, 1), False), (Cluster(None, 4, 2), True), (Cluster(None, 4, 1), True), (Cluster(None, 16, 1), False)],
+)
 def test_pools_against_the_machines(check: Checker, cluster: Cluster, found: bool) -> None:
     assert ("RAY021" in codes(check(config(), name="ray.yaml", cluster=cluster))) == found
 
@@ -231,7 +234,9 @@ def test_device_groups_accepted(check: Checker, text: str) -> None:
 def test_sample_needs_its_three_roles(check: Checker) -> None:
     def sample(*workers: str) -> set[str]:
         text = json.dumps({"nproc_per_node": 4, "g": group(workers=workers)})
-        return codes(check(f"swift sample --model Qwen/Qwen3-8B --dataset d.jsonl --orm_model math --use_ray true --device_groups '{text}'"))
+        return codes(
+            check(f"swift sample --model Qwen/Qwen3-8B --dataset d.jsonl --orm_model math --use_ray true --device_groups '{text}'")
+        )
 
     assert "RAY102" in sample("sampler", "prm")
     assert "RAY102" not in sample("sampler", "prm", "orm")
@@ -265,3 +270,19 @@ def test_device_group_commands(check: Checker, code: str, script: str) -> None:
 )
 def test_device_group_commands_not_found(check: Checker, code: str, script: str) -> None:
     assert code not in codes(check(script))
+
+
+@pytest.mark.parametrize(
+    ("words", "driver"),
+    [
+        ("--use_ray", True),
+        ("--use_ray true", True),
+        ("--use_ray True", True),
+        ("--use_ray false", False),
+        ("--use_ray FALSE", False),
+        ("", False),
+    ],
+)
+def test_use_ray_starts_the_driver_unless_false(check: Checker, words: str, driver: bool) -> None:
+    script = f"megatron rlhf --rlhf_type dpo --model Qwen/Qwen3-8B --dataset d.jsonl --num_train_epochs 1 {words}"
+    assert ("RAY001" in codes(check(script))) == driver

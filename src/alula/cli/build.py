@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -15,6 +14,7 @@ import click
 from alula.build.compose import Built, build
 from alula.build.intent import RLHF_TYPES, ROUTES, BuildError, Intent, Parallel, Placement, Reward, Sampling, Sharding, Target, Teacher
 from alula.facts import swift as facts
+from alula.run.lazy import get_close_matches
 
 from .options import emit, format_options, parse_cluster, resolve_version
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from alula.facts import swift as facts
 from alula.rules.page import page
 from alula.rules.registry import Rule, all_rules, find
+from alula.run.lazy import get_close_matches
 
 from .options import emit, format_options, resolve_version
 

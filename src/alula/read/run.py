@@ -212,8 +212,11 @@ class _Builder:
             command.span.file, start.route, start.argv, command.env, (start.launch,), command.span, start.argv, command.shell_variables,
             background=command.background, maybe=command.maybe, commented=command.commented, loop=command.loop,
         )  # fmt: skip
-        if start.route == "megatron rlhf" and any(token.text == "--use_ray" for token in start.argv):
-            return self._ray(job)
+        if start.route == "megatron rlhf":
+            asked, rest = _use_ray(start.argv)
+            if asked:
+                return self._ray(job)
+            job = replace(job, argv=rest)
         return self._with_config(job)
 
     def _with_config(self, job: Job) -> Job:
@@ -304,6 +307,19 @@ def ray_job(job: Job, entries: Mapping[str, Entry], file: str) -> Job:
 def _unreadable(token: Token, reason: str) -> Finding:
     template = "{reason}"
     return Finding("CFG001", "config-unreadable", "error", "high", "refused", template, {"reason": reason}, None, ("config",), token.span)
+
+
+def _use_ray(argv: tuple[Token, ...]) -> tuple[bool, tuple[Token, ...]]:
+    """Whether `--use_ray` starts the Ray driver, and the words without it (`cli/_megatron/rlhf.py:_use_ray`).
+
+    The exact word counts, a following true or false is its value, and bare it is true.
+    """
+    at = next((n for n, token in enumerate(argv) if token.text == "--use_ray"), None)
+    if at is None:
+        return False, argv
+    value = argv[at + 1].text.lower() if at + 1 < len(argv) else ""
+    end = at + 2 if value in ("true", "false") else at + 1
+    return value != "false", (*argv[:at], *argv[end:])
 
 
 def _and_so_on(word: Token) -> Token:

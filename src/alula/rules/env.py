@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from alula.facts.environment import aliases, readers
+from alula.run.lazy import get_close_matches
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from alula.facts.swift import Rename, history, rename
 from alula.run.finding import Finding, Fix
+from alula.run.lazy import get_close_matches
 
 from .context import JobCheck, names
 from .registry import rule

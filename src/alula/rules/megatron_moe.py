@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
+
+from alula.run.lazy import get_close_matches
 
 from .context import JobCheck, names
 from .mcore import AXES, ROUTES, extra, is_moe, numbers, setting, short_name, sizes, whole

@@ -6,9 +6,9 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from alula.run.lazy import get_close_matches
 from alula.swift.parse import UNKNOWN
 
 from .context import JobCheck, names

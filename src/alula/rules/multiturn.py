@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from alula.run.lazy import get_close_matches
 from alula.swift.parse import UNKNOWN
 
 from .beside import data_of, plugins_of

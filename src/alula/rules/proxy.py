@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+
+from alula.run.lazy import urlsplit
 
 from .context import JobCheck, names
 from .nodes import loopback

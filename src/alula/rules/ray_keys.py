@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from alula.run.lazy import get_close_matches
 from alula.swift.ray import ROLES, RayPlan, ray_plan
 
 from .registry import rule

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from alula.run.finding import Finding, Fix
+from alula.run.lazy import get_close_matches
 from alula.swift.arithmetic import divisors
 from alula.swift.parse import UNKNOWN
 from alula.swift.ray import ROLES, RayPlan, ray_plan

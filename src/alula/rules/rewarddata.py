@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from alula.run.lazy import get_close_matches
 from alula.swift.columns import REWARD_ALWAYS, REWARD_MEDIA, reward_columns
 
 from .beside import Data, Entry, RowsCheck, at_row, data_of, plugins_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alula.run.lazy import get_close_matches
 from alula.swift.parse import UNKNOWN
 
 from .beside import Loaded, plugins_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from alula.run.lazy import get_close_matches
 from alula.swift.parse import UNKNOWN
 
 if TYPE_CHECKING:

@@ -83,12 +83,22 @@ _SHARED = {
 }  # fmt: skip
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-def record(cls: type[T]) -> type[T]:
-    """Make a class of annotated fields a record. A method that the class defines itself is kept."""
+def _make(cls: type[T], shared: dict[str, Any]) -> type[T]:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # else dataclasses works out a signature for it
-    for name, method in _SHARED.items():
+    for name, method in shared.items():
         if name not in cls.__dict__:
             setattr(cls, name, method)
     return dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def record(cls: type[T]) -> type[T]:
+    """Make a class of annotated fields a record. A method that the class defines itself is kept."""
+    return _make(cls, _SHARED)
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
+def node(cls: type[T]) -> type[T]:
+    """The same for parts that are put together step by step, such as syntax trees: they can change, and each is equal to itself only."""
+    return _make(cls, {"__init__": _init, "__repr__": _repr})

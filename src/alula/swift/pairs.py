@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from alula.run.lazy import urlsplit
 from alula.run.record import record
 
 from .parse import UNKNOWN
