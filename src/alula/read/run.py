@@ -338,8 +338,11 @@ def _read_config_file(source: Source, options: ReadOptions) -> Run:
         raise ReadError("a Kubernetes manifest, not an ms-swift config; give the config or script it starts", source.name)
     if "compute_environment" in entries or "distributed_type" in entries:
         raise ReadError("a config of accelerate, not of ms-swift; give the script that launches with it", source.name)
-    span = Span(source.name, 0, len(source.data))
     route = options.route or guess_route(entries)
+    if options.route is None and entries and route != "ray" and not _any_flag(entries, options.version):
+        names = ", ".join(list(entries)[:3])
+        raise ReadError(f"no ms-swift config: no key of it is a flag of any command ({names}); `--route 'swift rlhf'` reads it as one all the same", source.name)
+    span = Span(source.name, 0, len(source.data))
     env = {**env_block(entries), **_inherited(options.environ)}
     job = Job(source.name, "megatron rlhf" if route == "ray" else route, (), env, (Launch("cli"),), span, config=source.name)
     if route == "ray" or (route == "megatron rlhf" and is_ray(entries)):
@@ -351,6 +354,16 @@ def _read_config_file(source: Source, options: ReadOptions) -> Run:
         job = replace(job, argv=argv, launches=(_outside(_launch_from(env), span),))
     job = replace(job, words=words)
     return Run((job,), {source.name: source}, options.cluster, (), tuple(_unresolved((job,))))
+
+
+def _any_flag(entries: Mapping[str, Entry], version: str) -> bool:
+    """Whether a key is, or once was, a flag of some command; else the file belongs to another tool."""
+    from alula.facts import swift
+
+    facts = swift.load(version)
+    if any(name in facts.flags(route) for route in facts.routes for name in entries):
+        return True
+    return not {rename.old for rename in swift.renames()}.isdisjoint(entries)
 
 
 def _complete(entries: Mapping[str, Entry]) -> bool:

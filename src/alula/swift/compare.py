@@ -69,6 +69,8 @@ def _job(index: int, a: View, b: View) -> list[dict[str, Any]]:
     changes: list[dict[str, Any]] = []
     numbers_a, numbers_b = summary(a), summary(b)
     for name in (*numbers_a, *(name for name in numbers_b if name not in numbers_a)):
+        if not (name in numbers_a and name in numbers_b) and (name in a.values or name in b.values):
+            continue  # it does not follow on one side, where the batch is refused; the values as written are compared below
         _add(changes, index, name, numbers_a.get(name), numbers_b.get(name))
     seen = {change["name"] for change in changes}
     for name in (*a.values, *(name for name in b.values if name not in a.values)):
