@@ -73,6 +73,12 @@ def test_gpus_are_counted_where_they_are_said(tmp_path: Path) -> None:
 # --- provenance ---
 
 
+def test_gpus_that_python_counts(tmp_path: Path) -> None:
+    script = 'N=$(python -c "import torch; print(torch.cuda.device_count())"); swift sft --n $N'
+    assert launches(read(script, tmp_path, gpus=4))[0].words[3].text == "4"
+    assert launches(read(script, tmp_path))[0].words[3].unresolved
+
+
 def definition(script: str, token: Token) -> str:
     return script[token.definition.start : token.definition.end]
 
@@ -171,6 +177,11 @@ def test_an_absent_file_leaves_both_sides_open(tmp_path: Path) -> None:
     assert {(texts(c), c.maybe) for c in launches(read(script, tmp_path))} == {("swift sft --b", False), ("swift infer --a", True)}
 
 
+def test_a_check_by_a_function_is_as_open_as_what_it_checks(tmp_path: Path) -> None:
+    script = "has() { [ -f ckpt ] && return 0; return 1; }; if has; then swift infer; else swift sft; fi"
+    assert {(texts(c), c.maybe) for c in launches(read(script, tmp_path))} == {("swift sft", False), ("swift infer", True)}
+
+
 def test_a_branch_that_only_gives_up_is_passed_over(tmp_path: Path) -> None:
     for guard in (
         "if [ ! -f data ]; then echo no; exit 1; fi", "[ -f data ] || exit 1", "[[ -d data ]] || { echo no >&2; exit 2; }",
@@ -241,6 +252,12 @@ def test_loops(tmp_path: Path) -> None:
         "wait_for() { for i in {1..60}; do if curl -s u; then return 0; fi; sleep 1; done; echo no; exit 1; }; wait_for",
         "wait_for() { while :; do curl -s u && return 0; sleep 1; done; }; wait_for || exit 1",
         "while true; do [ -f ready ] && break; sleep 1; done",
+        'for i in $(seq 60); do S=$(curl -s -w "%{http_code}" u); if [ "$S" = 200 ]; then OK=1; break; fi; sleep 1; done; [ "$OK" = 1 ] || exit 1',
+        'for i in $(seq 60); do [ "$(curl u)" = ok ] && break; [ $i -eq 60 ] && { echo no; exit 1; }; sleep 1; done',
+        'w() { for i in {1..60}; do C=$(curl u); if [ "$C" = 200 ]; then return 0; fi; sleep 1; done; return 1; }; w || exit 1',
+        'w() { n=0; while [ $n -lt 60 ]; do [ "$(curl u)" = ok ] && return; n=$((n+1)); sleep 5; done; echo no; exit 1; }; w',
+        'while [[ "$(curl -s -o /dev/null -w %{http_code} u)" != 200 ]]; do sleep 5; done', "while kill -0 $PID 2>/dev/null; do sleep 5; done",
+        "while pgrep -f x >/dev/null; do sleep 5; done", 'n=0; while [ "$S" != ok ]; do S=$(curl u); n=$((n+1)); [ $n -gt 99 ] && exit 1; sleep 1; done',
     ],
 )  # fmt: skip
 def test_a_loop_that_waits_ends(loop: str, tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ class Commands(Files):
         self.node = Simple(Text(""), 0, 0, [], [], [])  # what is being run
         self.traps: dict[str, Value] = {}
         self.exports_functions = False
+        self.program = self.printer = ""  # the program that runs, and the last one whose output is not known
 
     def script_name(self) -> str:
         return self.script
@@ -285,7 +286,7 @@ class Commands(Files):
     def external(self, fields: list[Field], env: dict[str, Var]) -> Status:
         for _ in range(12):
             name = fields[0].text
-            program = posixpath.basename(name)
+            program = self.program = posixpath.basename(name)
             if any(seg.unk for seg in fields[0].segs) or program in _TRAINING:
                 break
             from .tools import INERT, TOOLS  # most launch scripts start nothing that these emulate
@@ -319,10 +320,14 @@ class Commands(Files):
                 return self._remote([fields[at] for at in found.program], env)
             fields = [fields[at] for at in found.program]
         self.emit(fields, env)
+        if self.gpus_per_node and any("cuda.device_count()" in item.text for item in fields[1:4]):
+            self.print_text(f"{self.gpus_per_node}\n")  # python -c 'import torch; print(torch.cuda.device_count())'
+            return LIKELY
         return self.unknown_output()
 
     def unknown_output(self) -> Status:
         """A program ran of which nothing is known."""
+        self.printer = self.program
         if self.state.out is not None:
             self.state.out.append(UNKNOWN_OUTPUT)
         return LIKELY

@@ -192,6 +192,8 @@ class Conditions(Expander):
             return Status(0 if found else 1, not self.exploring)
         if op not in _FILE_TESTS:
             return UNLIKELY if op in _UNARY else Status(2)
+        if soft(value) and not unknown(value) and text_of(value) and "/" not in text_of(value):
+            return LIKELY  # what `command -v` found
         if unknown(value) or soft(value) or self.state.external:
             return UNLIKELY
         return self._file(op, text_of(value))

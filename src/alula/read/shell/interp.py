@@ -49,10 +49,15 @@ class Exhausted(Exception):
 
 @dataclass(slots=True)
 class Scope:
-    """What `exit` or `return` leaves. `pending`: likely ends, while the less likely rest is still being followed."""
+    """What `exit`, `return` or `break` leaves.
+
+    `pending`: likely ends, while the less likely rest is still being followed. `escapes`: good ends that less likely branches met; when
+    the likely path gives up, one of them is how the script goes on (a loop that waits for a server).
+    """
 
     kind: str
     pending: list[tuple[State, Leave]] = field(default_factory=list)
+    escapes: list[tuple[State, Leave]] = field(default_factory=list)
 
 
 class Interpreter(Conditions):
@@ -68,6 +73,7 @@ class Interpreter(Conditions):
         self.steps = 0
         self.turns = 0
         self.calls = 0
+        self.waits = 0  # how often it slept
         self.escapes = 0  # ends that less likely branches met
         self.scopes: list[Scope] = []
         self.vanished: set[tuple[str, int]] = set()
@@ -170,6 +176,8 @@ class Interpreter(Conditions):
         if b_leave is not None:
             self.escapes += b_leave.kind != "continue"
             if a_leave is None:
+                if not b_leave.gives_up and b_leave.kind != "continue":
+                    self._scope_of(b_leave).escapes.append((b_state, b_leave))
                 return a
             if a_leave.gives_up and not b_leave.gives_up:
                 self.state = b_state
@@ -186,7 +194,7 @@ class Interpreter(Conditions):
         return b
 
     def _scope_of(self, leave: Leave) -> Scope:
-        kinds = ("function",) if leave.kind == "return" else ("shell",)
+        kinds = {"return": ("function",), "break": ("loop",), "continue": ("loop",)}.get(leave.kind, ("shell",))
         for scope in reversed(self.scopes):
             if scope.kind in kinds:
                 return scope
@@ -194,12 +202,19 @@ class Interpreter(Conditions):
 
     def scoped(self, kind: str, action: Callable[[], Status]) -> Status:
         """Run what `return` (a function, a sourced file) or `exit` (a shell) leaves."""
-        scope = Scope(kind)
+        scope, waits = Scope(kind), self.waits
         self.scopes.append(scope)
         try:
             status, leave = self._attempt(action)
         finally:
             self.scopes.pop()
+        failed = leave.gives_up if leave is not None else kind == "function" and not status.ok and status.sure
+        if failed and scope.escapes:
+            if self.waits > waits or (leave is not None and leave.kind == "exit"):
+                self.state = scope.escapes[0][0]
+                return LIKELY
+            if leave is None or leave.kind == "return":
+                return UNLIKELY
         if leave is not None and not self._ends(kind, leave):
             if not scope.pending:
                 raise leave
@@ -258,8 +273,13 @@ class Interpreter(Conditions):
             if wanted:
                 status = self.branch(lambda part=part: self.run(part), lambda kept=kept: Status(1 - min(kept.code, 1), False))  # type: ignore[misc]
             else:
-                status = self.branch(lambda kept=kept: kept, lambda part=part: self.run(part))  # type: ignore[misc]
+                status = self.branch(lambda kept=kept: kept, lambda part=part, op=op: self._after(part, 0 if op == "&&" else 1))  # type: ignore[misc]
         return status
+
+    def _after(self, part: Node, code: int) -> Status:
+        """Run what follows `&&` or `||` on the less likely path, where `$?` is what leads there."""
+        self.state.status = Status(code, False)
+        return self.run(part)
 
     def _pipeline(self, node: Pipeline) -> Status:
         if len(node.parts) == 1:
@@ -295,7 +315,12 @@ class Interpreter(Conditions):
             return self.run_items(body) if status.ok else self._if(node, at + 1)
         if status.ok:
             return self.branch(lambda: self.run_items(body), lambda: self._if(node, at + 1))
-        return self.branch(lambda: self._if(node, at + 1), lambda: self.run_items(body))
+
+        def taken() -> Status:
+            self.state.status = LIKELY
+            return self.run_items(body)
+
+        return self.branch(lambda: self._if(node, at + 1), taken)
 
     def _case(self, node: Case) -> Status:
         value = self.value(node.word)
@@ -345,14 +370,19 @@ class Interpreter(Conditions):
 
     # --- loops ---
 
-    def _turn(self, body: list[Item]) -> tuple[Status, bool]:
+    def _turn(self, body: list[Item], scope: Scope) -> tuple[Status, bool]:
         """One turn of a loop: its status, and whether the loop ends with it."""
         self.turns += 1
         self.loops += 1
-        pending = sum(len(scope.pending) for scope in self.scopes)
+        waits = self.waits
+        pending = sum(len(item.pending) for item in self.scopes)
+        self.scopes.append(scope)
         try:
             status = self.run_items(body)
         except Leave as leave:
+            if leave.gives_up and scope.escapes:
+                self.state = scope.escapes[0][0]
+                return LIKELY, True
             if leave.kind not in ("break", "continue"):
                 raise
             if leave.count > 1:
@@ -361,11 +391,15 @@ class Interpreter(Conditions):
             return leave.status, leave.kind == "break"
         finally:
             self.loops -= 1
+            self.scopes.pop()
+        if scope.escapes and self.waits > waits:  # it waits for something: at last it comes
+            self.state = scope.escapes[0][0]
+            return LIKELY, True
         # once the likely path has left through `return` or `exit`, another turn finds nothing new
-        return status, sum(len(scope.pending) for scope in self.scopes) > pending or self.turns > 5 * MAX_TURNS
+        return status, sum(len(item.pending) for item in self.scopes) > pending or self.turns > 5 * MAX_TURNS
 
     def _for(self, node: For) -> Status:
-        status = OK
+        status, scope = OK, Scope("loop")
         if node.words is None:
             fields = self.fields_of_args()
         else:
@@ -374,7 +408,7 @@ class Interpreter(Conditions):
             fields = fields[:1]
         if self.exploring and not fields:  # over arguments that nobody gave
             self.set_scalar(node.name, (Seg("", soft=True),), "loop")
-            return self.branch(lambda: OK, lambda: self._turn(node.body)[0])
+            return self.branch(lambda: OK, lambda: self._turn(node.body, scope)[0])
         for found in fields[:MAX_TURNS]:
             value = self.from_field(found)
             self.set_scalar(node.name, value, "loop")
@@ -382,11 +416,11 @@ class Interpreter(Conditions):
                 ended = False
 
                 def once() -> Status:
-                    return self._turn(node.body)[0]
+                    return self._turn(node.body, scope)[0]
 
                 status = self.branch(lambda: OK, once)
             else:
-                status, ended = self._turn(node.body)
+                status, ended = self._turn(node.body, scope)
             if ended:
                 break
         return status
@@ -396,7 +430,7 @@ class Interpreter(Conditions):
         """The positional arguments as words."""
 
     def _while(self, node: While) -> Status:
-        status = OK
+        status, scope = OK, Scope("loop")
         first_turn = 0
         endless = _is_constant(node.cond)
         for turn in range(MAX_TURNS):
@@ -414,12 +448,12 @@ class Interpreter(Conditions):
             enters = cond.ok != node.until
             if not cond.sure:
                 def body() -> Status:
-                    return self._turn(node.body)[0]
+                    return self._turn(node.body, scope)[0]
 
                 return self.branch(body, lambda: OK) if enters else self.branch(lambda: OK, body)
             if not enters:
                 return status
-            status, ended = self._turn(node.body)
+            status, ended = self._turn(node.body, scope)
             if turn == 0:
                 first_turn = len(self.commands)
             if ended or (endless and self.escapes > escapes):
@@ -433,15 +467,15 @@ class Interpreter(Conditions):
     def _cfor(self, node: CFor) -> Status:
         assert node.exprs is not None
         start, cond, step = node.exprs
-        status = OK
+        status, scope = OK, Scope("loop")
         self._arithmetic_command(start)
         for _ in range(MAX_TURNS):
             test = self._arithmetic_command(cond) if cond.parts and text_of(self.value(cond)).strip() else OK
             if not test.sure:
-                return self.branch(lambda: self._turn(node.body)[0], lambda: OK)
+                return self.branch(lambda: self._turn(node.body, scope)[0], lambda: OK)
             if not test.ok:
                 return status
-            status, ended = self._turn(node.body)
+            status, ended = self._turn(node.body, scope)
             if ended:
                 return status
             self._arithmetic_command(step)

@@ -86,11 +86,11 @@ def command(shell: Commands, fields: list[Field]) -> Status:
 def which(shell: Commands, fields: list[Field]) -> Status:
     """A program is taken to be there; its name runs it as well as its path would."""
     names = [item for item in fields[1:] if not item.text.startswith("-")]
+    known = bool(names) and all(item.text in shell.state.functions or item.text in BUILTINS for item in names)
     for item in names:
-        shell.print((*item.segs, Seg("\n")))
-    if names and all(item.text in shell.state.functions or item.text in BUILTINS for item in names):
-        return OK
-    return LIKELY
+        shell.print(tuple(Seg(seg.text, seg.file, seg.start, seg.end, seg.hops, seg.unk, not known) for seg in item.segs))
+        shell.print_text("\n")
+    return OK if known else LIKELY
 
 
 def _leaves(kind: str) -> Builtin:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..builtins import BUILTINS
-from ..state import LIKELY, OK, Status
+from ..state import LIKELY, OK, UNLIKELY, Status
 from ..text import Seg
 from .awk import awk
 from .calc import bc, expr, getopt, seq
@@ -50,15 +50,38 @@ def nvidia_smi(shell: Commands, fields: list[Field]) -> Status:
     return shell.unknown_output()
 
 
+def busy(shell: Commands, _: list[Field]) -> Status:
+    """Asks what runs already or who holds a port: most likely nobody."""
+    shell.unknown_output()
+    return UNLIKELY
+
+
+def sleep(shell: Commands, _: list[Field]) -> Status:
+    shell.waits += 1
+    return OK
+
+
+def uname(shell: Commands, fields: list[Field]) -> Status:
+    """ms-swift runs on Linux; nothing else is said about the machine."""
+    if [item.text for item in fields[1:]] in ([], ["-s"]):
+        shell.print_text("Linux\n")
+        return OK
+    return shell.unknown_output()
+
+
 def machine(shell: Commands, _: list[Field]) -> Status:
     return shell.unknown_output()
 
 
 INERT = frozenset(
-    """sleep mkdir rm rmdir chmod chown chgrp clear reset sync stty tput wall logger renice pkill killall fuser lsof free df du ps top htop
-    module ml deactivate activate pip pip3 pip3.10 pip3.11 apt apt-get yum dnf brew wandb swanlab modelscope huggingface-cli hf git-lfs mount
-    umount ldconfig modprobe sysctl notify-send xdg-open open less more vim nano ntpdate tar unzip zip gzip gunzip""".split()
+    """mkdir rm rmdir chmod chown chgrp clear reset sync wall logger renice module ml deactivate activate tar unzip zip gzip gunzip ldconfig
+    modprobe mount umount notify-send""".split()
 )
+"""Programs that print nothing a script reads and that are taken to succeed."""
+
+_QUIET = """pip pip3 pip3.10 pip3.11 pip3.12 apt apt-get yum dnf brew wandb swanlab modelscope huggingface-cli hf pkill killall less more vim nano
+    tput stty top htop free df du ps sysctl ntpdate""".split()
+
 
 TOOLS: dict[str, Tool] = {
     name: tool(function)
@@ -67,11 +90,12 @@ TOOLS: dict[str, Tool] = {
         "tr": tr, "cut": cut_, "grep": grep, "egrep": grep, "fgrep": grep, "sed": sed, "awk": awk, "gawk": awk, "mawk": awk, "jq": jq,
         "basename": basename, "dirname": dirname, "realpath": realpath, "readlink": realpath, "seq": seq, "expr": expr, "bc": bc, "ls": ls,
         "find": find, "cp": copy, "mv": copy, "touch": touch, "envsubst": envsubst, "getopt": getopt, "nvidia-smi": nvidia_smi, "date": machine,
-        "hostname": machine, "nproc": machine, "uname": machine, "whoami": machine, "id": machine, "uuidgen": machine, "mktemp": machine,
+        "hostname": machine, "nproc": machine, "uname": uname, "sleep": sleep, "whoami": machine, "id": machine, "uuidgen": machine, "mktemp": machine,
         "stat": machine, "shuf": machine, "openssl": machine, "md5sum": machine, "sha256sum": machine, "od": machine, "xxd": machine,
         "getconf": machine, "lscpu": machine, "lspci": machine, "npu-smi": machine, "rocm-smi": machine, "ip": machine, "ifconfig": machine,
-        "netstat": machine, "ss": machine, "pgrep": machine, "curl": machine, "wget": machine, "nc": machine, "git": machine, "scontrol": machine,
+        "netstat": machine, "ss": machine, "pgrep": busy, "pidof": busy, "lsof": busy, "fuser": busy, "curl": machine, "wget": machine, "nc": machine, "git": machine, "scontrol": machine,
         "squeue": machine, "sinfo": machine, "ping": machine, "printenv": machine, "column": machine, "yq": machine, "diff": machine, "cmp": machine,
+        **dict.fromkeys(_QUIET, machine),
     }.items()
 }  # fmt: skip
 TOOLS.update({name: BUILTINS[name] for name in ("echo", "printf", "test", "[", "true", "false", "pwd")})  # behind `env`, `nohup`, …

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ..commands import Commands
 
 
+_BUSY = frozenset(("ss", "netstat", "lsof", "ps", "pgrep", "tmux", "screen", "docker", "squeue"))
+
+
 # --- whole files and lines ---
 
 
@@ -311,7 +314,9 @@ def grep(shell: Commands, fields: list[Field]) -> Status:
         lines = lines_of(inputs(shell, rest))
     except Unsupported:
         absent = rest and all(shell.read_file(shell.path(item.text)) is None and not os.path.exists(shell.path(item.text)) for item in rest)
-        return Status(2, False) if absent else LIKELY if quiet else shell.unknown_output()
+        if absent or shell.printer in _BUSY:  # "is the port taken already?": most likely not
+            return Status(1, False)
+        return LIKELY if quiet else shell.unknown_output()
     fixed = "F" in found or name == "fgrep"
     extended = "E" in found or "P" in found or name == "egrep"
     body = re.escape(source) if fixed else source if "P" in found else basic_regex(source, extended)
