@@ -29,14 +29,16 @@ class ShellSyntaxError(Exception):
 # --- words ---
 
 
-@node
 class Lit:
-    """Text that stands for itself."""
+    """Text that stands for itself. (Written out, as `Word` is: a batch of scripts has tens of thousands of them.)"""
 
-    start: int
-    end: int
-    value: str
-    q: bool
+    __slots__ = ("end", "q", "start", "value")
+
+    def __init__(self, start: int, end: int, value: str, q: bool) -> None:
+        self.start = start
+        self.end = end
+        self.value = value
+        self.q = q
 
 
 @node
@@ -97,15 +99,17 @@ class Hole:
 Part = Lit | Param | CmdSub | Arith | ProcSub | Hole
 
 
-@node
 class Word:
     """`lit` is set when the word is exactly these characters and nothing in it is special."""
 
-    text: Text
-    start: int
-    end: int
-    parts: list[Part]
-    lit: str | None = None
+    __slots__ = ("end", "lit", "parts", "start", "text")
+
+    def __init__(self, text: Text, start: int, end: int, parts: list[Part], lit: str | None = None) -> None:
+        self.text = text
+        self.start = start
+        self.end = end
+        self.parts = parts
+        self.lit = lit
 
     @property
     def src(self) -> str:
