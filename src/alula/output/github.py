@@ -42,4 +42,6 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
+    """A file name may hold control characters too; ends of lines are kept, since the runner decodes them."""
+    text = "".join(char if char in "\r\n" else printable(char) for char in text)
     return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -113,6 +113,8 @@ def _footer(report: Report, paint: _Paint) -> Iterator[str]:
         summary = ", ".join(counts) + "."
     elif report.jobs:
         summary = f"Nothing found in {plural(len(report.jobs), 'job')}."
+    elif report.sources and all(name.endswith((".py", ".jsonl", ".csv", ".parquet")) for name in report.sources):
+        summary = f"Nothing found in {plural(len(report.sources), 'file')}; give the script that uses them to see how they fit it."
     else:
         summary = "No ms-swift command found."
     safe, unsafe = (sum(f.fix is not None and f.fix.safety == safety for f in report.findings) for safety in ("safe", "unsafe"))

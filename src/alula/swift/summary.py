@@ -17,6 +17,8 @@ from .parse import UNKNOWN
 
 Numbers = dict[str, Any]
 
+_MOST_DEVICES = 4096  # no node has more; a list of them would only take memory
+
 
 def summary(view: View, rows: int | None = None) -> Numbers:
     """View -> the `arithmetic` of `alula show`. Only what is known is in it.
@@ -155,7 +157,7 @@ def device_ids(view: View) -> tuple[str, ...] | None:
         return ids
     if view.job.ray is not None or view.place.local_world_size is None or not view.place.torchrun:
         return None
-    return tuple(str(n) for n in range(view.place.local_world_size))
+    return tuple(str(n) for n in range(view.place.local_world_size)) if view.place.local_world_size <= _MOST_DEVICES else None
 
 
 def gpu_map(views: Sequence[View]) -> list[Mapping[str, Any]]:
