@@ -33,7 +33,7 @@ def command(
     """
     if not (len(files) == 2 and len(versions) <= 1) and not (len(files) == 1 and len(versions) == 2):
         raise click.UsageError("give two files, or one file and --swift twice")
-    from alula.output.show import diff_text, show_json
+    from alula.output.show import diff_data, diff_text, show_json
     from alula.swift.compare import compare
 
     pairs = [(files[0], versions[0] if versions else None), (files[-1], versions[-1] if versions else None)]
@@ -42,7 +42,7 @@ def command(
         options: dict[str, Any] = {"as_one": False, "version": resolve_version(version), "arguments": arguments, "gpus": gpus, "nodes": nodes}
         inputs = load_inputs([name], **options, model=None, dataset=None, route=None)
         sides.append(tuple(one for run in inputs.runs for one in views_of(run, inputs.facts)))
-    data = {"version": 1, "changed": compare(*sides)}
+    data = diff_data(compare(*sides))
     emit(show_json(data) if form == "json" else diff_text(data), output)
     return 0
 

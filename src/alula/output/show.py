@@ -48,21 +48,21 @@ def _job(view: View, rows: int | None) -> dict[str, Any]:
         "env": _env(job),
         "launches": [_launch(launch) for launch in job.launches],
         "devices": [{"host": job.host, "ids": list(ids)}] if (ids := device_ids(view)) is not None else [],
-        "effective": {name: _effective(e) for name, e in view.values.items()},
+        "effective": {name: _effective(name, e) for name, e in view.values.items()},
         "arithmetic": summary(view, rows),
         "presence": "maybe" if job.maybe else "always",
         "commented": job.commented,
         "background": job.background,
     }
     if job.ray is not None:
-        out["groups"] = {role: {key: redact(token.text) for key, token in group.keys.items()} for role, group in job.ray.groups.items()}
+        out["groups"] = {role: {key: redact(token.text, key) for key, token in group.keys.items()} for role, group in job.ray.groups.items()}
     return out
 
 
-def _effective(value: Effective) -> dict[str, Any]:
+def _effective(name: str, value: Effective) -> dict[str, Any]:
     """`known` is there, and false, only where the value rests on what is not here; its null is no null of ms-swift's."""
     known: dict[str, Any] = {"known": False} if value.value is UNKNOWN else {}
-    return {"value": _plain(value.value), "origin": value.origin, **known}
+    return {"value": _plain(value.value, name), "origin": value.origin, **known}
 
 
 def _env(job: Job) -> dict[str, str]:
@@ -84,20 +84,27 @@ def _launch(launch: Launch) -> dict[str, Any]:
     return out
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, name: str) -> Any:
+    """A value as JSON has it and as it may be shown; `name` is the flag or key that it belongs to."""
     if value is UNKNOWN:
         return None
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, str):
-        return redact(value)
-    return value if isinstance(value, (int, float, bool, type(None), list, dict)) else str(value)
+    if isinstance(value, (tuple, list)):
+        return [_plain(item, name) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item, str(key)) for key, item in value.items()}
+    return value if isinstance(value, (int, float, bool, type(None))) else redact(str(value), name)
+
+
+def diff_data(changed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """`compare`'s changes -> the contract's JSON object, without secrets."""
+    sides = ("a", "b")
+    return {"version": 1, "changed": [{k: _plain(v, each["name"]) if k in sides else v for k, v in each.items()} for each in changed]}
 
 
 def _unresolved(run: Run, token: Token) -> dict[str, Any]:
     source = run.sources.get(token.span.file)
     line, column = source.position(token.span.start) if source is not None else (None, None)
-    return {"file": token.span.file, "line": line, "column": column, "text": redact(token.text), "expressions": list(token.unresolved)}
+    return {"file": token.span.file, "line": line, "column": column, "text": redact(token.text), "expressions": [redact(each) for each in token.unresolved]}
 
 
 # --- text ---
