@@ -70,6 +70,7 @@ SILENT = [
     ("EXP201", "NPROC_PER_NODE=2 swift infer --adapters a --load_data_args true"),
     ("EXP202", "swift infer --model x --task_type seq_cls --infer_backend vllm"),
     ("EXP202", "swift infer --model x --task_type seq_cls --vllm_use_async_engine false"),
+    ("EXP202", "swift rollout --model x --task_type embedding --vllm_use_async_engine false"),  # the server takes its engine as it is told
 ]  # fmt: skip
 
 

@@ -313,7 +313,7 @@ def interactive(c: JobCheck) -> Iterator[Finding]:
         yield c.finding("--stream true does not work on several processes", "stream", flags=["NPROC_PER_NODE"], fix=c.drop_flag("stream"))
 
 
-@rule("EXP202", "encode-task-needs-async-engine", routes=("swift infer", "swift deploy", "swift eval", "swift app", "swift rollout"), since="4.0")
+@rule("EXP202", "encode-task-needs-async-engine", routes=("swift infer", "swift deploy", "swift eval", "swift app"), since="4.0")
 def encode(c: JobCheck) -> Iterator[Finding]:
     """vLLM's synchronous engine for a model that returns vectors or scores.
 
@@ -334,7 +334,7 @@ def encode(c: JobCheck) -> Iterator[Finding]:
     Source: swift/arguments/infer_args.py:InferArguments._init_vllm_async_engine
     """
     task = c.v.get("task_type")
-    backend = "vllm" if c.v.route == "swift rollout" else c.v.get("infer_backend")
+    backend = c.v.get("infer_backend")
     use = c.v.use("vllm_use_async_engine")
     if task in ENCODE_TASKS and backend == "vllm" and use is not None and not use.maybe and use.value is False:
         yield c.finding(
