@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers unit coverage facts bench clean
+.PHONY: demo test lint types layers unit coverage slow facts bench clean
 
 demo: $(STAMP)  ## the main job on a real case: show, check, explain, fix, build
 	@$(BIN)/python examples/demo.py
@@ -32,6 +32,9 @@ unit: $(STAMP)
 coverage: $(STAMP)
 	@rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term
+
+slow: $(STAMP)  ## the tests that `make test` leaves out
+	$(BIN)/python -m pytest -n 2 -m slow
 
 facts: $(STAMP)  ## the TOML facts as JSON, after a change
 	$(BIN)/python tools/compile_facts.py

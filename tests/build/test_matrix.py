@@ -38,7 +38,11 @@ def test_the_matrix_is_as_large_as_the_ways_to_run() -> None:
     assert len(ROWS) - len(POSSIBLE) < len(POSSIBLE) / 4
 
 
-@pytest.mark.parametrize(("name", "intent"), POSSIBLE, ids=[name for name, _ in POSSIBLE])
+# Every fourth row in the fast suite, spread over the matrix; `make slow` takes them all.
+BY_SPEED = [pytest.param(name, intent, id=name, marks=[pytest.mark.slow] if n % 4 else []) for n, (name, intent) in enumerate(POSSIBLE)]
+
+
+@pytest.mark.parametrize(("name", "intent"), BY_SPEED)
 def test_row(name: str, intent: Intent, tmp_path: Path) -> None:
     for target in fitting(intent):
         folder = tmp_path / target
