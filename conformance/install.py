@@ -1,4 +1,4 @@
-"""Make the environment in which the real ms-swift runs, once: `python conformance/install.py`.
+"""Make the environment in which the real ms-swift runs, once: `python -m conformance.install`.
 
 The folder is `ALULA_CONFORMANCE_HOME`, else `.cache/swift460` in the repository. It is left alone when it already holds exactly the pins of
 `requirements.lock`; anything else in it is replaced. About two minutes and 3.5 GB. Python 3.10 to 3.12 (the pins are those of 3.11).
@@ -13,11 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from conformance.client import environment_dir
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-from conformance.client import environment_dir  # noqa: E402  the folder is said in one place
-
 LOCK = HERE / "requirements.lock"
 MARK = ".alula-lock"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"

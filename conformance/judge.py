@@ -125,7 +125,7 @@ def read_config(argv: list[str]) -> str:
 
     try:
         parse_yaml_args(argv)
-    except Exception as error:  # no such file, not YAML, not a mapping
+    except Exception as error:  # no such file, not YAML, not a mapping: whatever ms-swift raises is its verdict
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -209,7 +209,7 @@ def parse(cls: Any, argv: list[str]) -> dict[str, Any]:
             args, remaining = parse_args(cls, argv)
     except SystemExit:
         return {"argparse": "error", "message": errors.getvalue().strip().rsplit("\n", 1)[-1]}
-    except Exception as error:  # e.g. a value that the type function of a field chokes on
+    except Exception as error:  # a type function chokes on the value: whatever ms-swift raises is its verdict
         return {"argparse": "error", "message": f"{type(error).__name__}: {error}"}
     finally:
         if original is not None:

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,13 @@ def warm_up(home: Path) -> None:
     from conformance import pretend
 
     pretend.packages(home / "site")
-    import swift.arguments
-    import swift.rlhf_trainers.arguments  # the trainers' own configurations hold the batch checks
-    import swift.rlhf_trainers.vllm_client
-    import swift.trainers.arguments  # noqa: F401
+    for module in (
+        "arguments",
+        "rlhf_trainers.arguments",
+        "rlhf_trainers.vllm_client",
+        "trainers.arguments",
+    ):  # the trainers' hold the batch checks
+        import_module(f"swift.{module}")
 
     from conformance.fixtures import FALLBACK_ARCHITECTURES, base_config
 
@@ -57,9 +61,8 @@ def warm_up_route(route: str) -> None:
     from conformance.judge import ROUTES, prepare
 
     if route.startswith("megatron") or route == "ray":
-        import swift.megatron.arguments
-        import swift.megatron.model.utils
-        import swift.ray.megatron.pipeline  # noqa: F401
+        for module in ("megatron.arguments", "megatron.model.utils", "ray.megatron.pipeline"):
+            import_module(f"swift.{module}")
     if route in ROUTES or route == "ray":
         prepare(route)
 

@@ -2,7 +2,7 @@
 .PHONY: conformance conformance-install conformance-lint
 
 conformance-install:
-	$(PYTHON) conformance/install.py
+	$(PYTHON) -m conformance.install
 
 conformance: $(STAMP) conformance-install
 	$(BIN)/python -m conformance.run $(SUITES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 from alula.run.job import Cluster
 
@@ -26,10 +26,10 @@ def rows() -> Iterator[tuple[str, Intent]]:
     yield from _ray()
 
 
-def _intent(route: str, kind: str | None = None, **given: object) -> Intent:
+def _intent(route: str, kind: str | None = None, **given: Any) -> Intent:
     teacher = "Qwen/Qwen3-235B-A22B-Instruct-2507" if given.get("model") == MOE else "Qwen/Qwen2.5-14B-Instruct"
     base = Intent(route, kind, MODEL, ("data.jsonl",), _NODE, reward_model="models/reward", teacher_model=teacher)
-    return replace(base, **given)  # type: ignore[arg-type]
+    return replace(base, **given)
 
 
 def _sharding() -> Iterator[tuple[str, Intent]]:

@@ -30,8 +30,8 @@ class JudgeReward(AsyncORM):
         async def score(completion):
             try:
                 return await asyncio.wait_for(asyncio.to_thread(ask, completion), TIMEOUT + 5)
-            except Exception:
-                return None  # does not count for this completion
+            except Exception:  # whatever the judge does: one completion without a score must not stop the ranks
+                return None
 
         return list(await asyncio.gather(*[score(completion) for completion in completions]))
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 @click.option("--image", help="Container image of a RayJob.")
 @click.option("--out", metavar="DIR", help="Write the files here; nothing is overwritten.")
 @click.option("--swift", "version", metavar="VERSION", help="ms-swift version.")
-@format_options("text", "json")
+@format_options("text", "json", colored=True)
 def command(
     route: tuple[str, ...], settings: tuple[str, ...], target: Target | None, out: str | None, version: str | None, image: str | None, form: str,
     output: str | None, no_color: bool, **given: Any,

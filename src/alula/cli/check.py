@@ -35,7 +35,7 @@ def _codes(values: Sequence[str]) -> tuple[str, ...]:
 @click.option("--fail-on", type=click.Choice(SEVERITIES), default="warning", show_default=True, help="Least severity that gives exit code 1.")
 @click.option("--pedantic", is_flag=True, help="Also speculative findings.")
 @click.option("-q", "--quiet", is_flag=True, help="Errors only.")
-@format_options("text", "json", "sarif", "github")
+@format_options("text", "json", "sarif", "github", colored=True)
 def command(
     files: tuple[str, ...], fix: bool, unsafe_fixes: bool, as_diff: bool, select: tuple[str, ...], ignore: tuple[str, ...], fail_on: str, pedantic: bool,
     quiet: bool, form: str, output: str | None, no_color: bool, **given: Any,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 @format_options("text", "json")
 def command(
     files: tuple[str, ...], versions: tuple[str, ...], arguments: str | None, gpus: str | None, nodes: int | None, form: str, output: str | None,
-    no_color: bool,  # noqa: ARG001  # no colours here yet
 ) -> int:  # fmt: skip
     """Compare what two runs will really do, with what each change means.
 

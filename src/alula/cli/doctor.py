@@ -28,7 +28,7 @@ _BAD = ("missing", "old", "conflict", "broken")
 @click.option("--for", "for_route", metavar="ROUTE", help="What any run of this route needs, such as 'swift rollout' or 'megatron rlhf'.")
 @click.option("--python", metavar="PATH", help="Look into this interpreter's environment instead of alula's own.")
 @format_options("text", "json")
-def command(files: tuple[str, ...], for_route: str | None, python: str | None, form: str, output: str | None, no_color: bool, **given: Any) -> int:  # noqa: ARG001  # no colours here yet
+def command(files: tuple[str, ...], for_route: str | None, python: str | None, form: str, output: str | None, **given: Any) -> int:
     """See which optional backends are here, in which version, and which of them RUN needs.
 
     Only package metadata is read: nothing is imported and no GPU is touched. A backend that is missing but not needed is said to be so; it is

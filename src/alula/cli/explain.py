@@ -21,7 +21,7 @@ from .options import emit, format_options, resolve_version
 @click.option("--list", "listing", is_flag=True, help="All codes with one line each.")
 @click.option("--swift", "version", metavar="VERSION", help="ms-swift version (for --flag).")
 @format_options("text", "json")
-def command(code: str | None, flag: str | None, listing: bool, version: str | None, form: str, output: str | None, no_color: bool) -> int:  # noqa: ARG001
+def command(code: str | None, flag: str | None, listing: bool, version: str | None, form: str, output: str | None) -> int:
     """Print a rule's page (`alula explain BAT001`), or what a flag does (`alula explain --flag beta`)."""
     if sum((code is not None, flag is not None, listing)) != 1:
         raise click.UsageError("give one of: a CODE, --flag NAME, --list")

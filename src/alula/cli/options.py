@@ -59,15 +59,15 @@ def run_options(command: F) -> F:
     return command
 
 
-def format_options(*formats: str) -> Callable[[F], F]:
-    """`--format`, `-o` and `--no-color`."""
+def format_options(*formats: str, colored: bool = False) -> Callable[[F], F]:
+    """`--format`, `-o` and `--no-color`, which every verb takes and those with colours are given."""
 
     def decorate(command: F) -> F:
         for option in reversed(
             [
                 click.option("--format", "form", type=click.Choice(formats), default=formats[0], show_default=True, help="Form of the result."),
                 click.option("-o", "--output", metavar="FILE", help="Write the result to FILE instead of stdout."),
-                click.option("--no-color", is_flag=True, help="No colours (also NO_COLOR)."),
+                click.option("--no-color", is_flag=True, expose_value=colored, help="No colours (also NO_COLOR)."),
             ]
         ):
             command = option(command)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @run_options
 @click.option("--all", "everything", is_flag=True, help="Every effective value, defaults too (text).")
 @format_options("text", "json")
-def command(files: tuple[str, ...], everything: bool, form: str, output: str | None, no_color: bool, **given: Any) -> int:  # noqa: ARG001  # no colours here yet
+def command(files: tuple[str, ...], everything: bool, form: str, output: str | None, **given: Any) -> int:
     """Say what a script will really do, without running it.
 
     Effective values with their origin, processes, data parallel, prompts a rollout, completions an optimizer step, on- or off-policy, and which job
