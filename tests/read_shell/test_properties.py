@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from alula.read.shell import MAX_BYTES, ShellContext, read_shell
@@ -132,5 +133,8 @@ _SCRIPT = st.lists(st.recursive(st.one_of(_ASSIGN, _LAUNCH), _blocks, max_leaves
 @given(_SCRIPT)
 def test_simple_scripts_as_bash(script: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        real, mine = both(script + "\nswift end\n", Path(folder), ("one", "two words"))
+        try:
+            real, mine = both(script + "\nswift end\n", Path(folder), ("one", "two words"))
+        except subprocess.TimeoutExpired:  # about one in a thousand doubles its arguments until bash itself comes to no end: nothing to compare with
+            reject()
         assert mine == real, script

@@ -13,7 +13,7 @@ import shutil
 import sys
 
 
-def gather(distributions: list[str], modules: list[str]) -> dict:  # type: ignore[type-arg]  # plain dicts: older Pythons run this too
+def gather(distributions: list[str], modules: list[str]) -> dict:  # type: ignore[type-arg]  # runs in the asked interpreter too, where dict[...] may not exist
     """Versions of distributions, presence of modules, and facts of the machine that need no import.
 
     Returns:
@@ -47,7 +47,7 @@ def _has(module: str) -> bool:
         return False
 
 
-def _swift_files() -> list:  # type: ignore[type-arg]
+def _swift_files() -> list:  # type: ignore[type-arg]  # see gather
     spec = importlib.util.find_spec("swift")
     folders = list(spec.submodule_search_locations or []) if spec is not None else []
     out = []
@@ -61,7 +61,7 @@ def _swift_files() -> list:  # type: ignore[type-arg]
     return sorted(out)
 
 
-def _devices() -> dict:  # type: ignore[type-arg]
+def _devices() -> dict:  # type: ignore[type-arg]  # see gather
     """Device files, which need no driver call."""
     try:
         names = os.listdir("/dev")

@@ -303,7 +303,7 @@ def pixels_of_another_model(c: JobCheck) -> Iterator[Finding]:
     entry = c.facts.registries.models.get(kind) if isinstance(kind, str) else c.facts.registries.model_of(model) if isinstance(model, str) else None
     if entry is None:
         return
-    said = [name for name in ("MAX_PIXELS", "IMAGE_MAX_TOKEN_NUM") if c.env_entry(name) is not None and c.env_entry(name).how != "inherited"]  # type: ignore[union-attr]
+    said = [name for name in ("MAX_PIXELS", "IMAGE_MAX_TOKEN_NUM") if (variable := c.env_entry(name)) is not None and variable.how != "inherited"]
     if given(c, "max_pixels") not in (None, UNKNOWN):
         said.insert(0, "max_pixels")
     if not said:

@@ -200,7 +200,7 @@ def _end(data: bytes, entry: Entry) -> int:
     end = _leaf_end(data, entry.node)
     while end > entry.key.span.end + 1 and data[end - 1 : end].isspace():
         end -= 1
-    return max(end, _COLON.match(data, entry.key.span.end).end())  # type: ignore[union-attr]
+    return max(end, _COLON.match(data, entry.key.span.end).end())  # type: ignore[union-attr]  # a key of a mapping has its colon
 
 
 def _leaf_end(data: bytes, node: Node) -> int:

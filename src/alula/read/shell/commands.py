@@ -369,7 +369,7 @@ class Commands(Files):
         for name, var in env.items():
             if var.how == "inherited" and not _INHERITED.fullmatch(name):
                 continue
-            entries[decode(name)] = EnvEntry(decode(name), variable_token(name, var), var.how)  # type: ignore[arg-type]
+            entries[decode(name)] = EnvEntry(decode(name), variable_token(name, var), var.how)
         shell = {name: var for name, var in self.state.vars.items() if not var.exported and var.set and var.items is None and name not in entries}
         command = Command(
             tuple(token_of(item) for item in fields), entries, span_of(node.text.place(node.start, node.end)), LazyTokens(shell),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..programs import is_launch
@@ -91,7 +92,7 @@ def find_companions(parser: Parser, shell: Commands) -> list[Command]:
         shell.state = State(environ, {name: replace(var, exported=False) for name, var in base.vars.items()}, {}, base.args, base.cwd)
         count = len(shell.commands)
         with suppress(Leave, Exhausted, RecursionError):
-            shell.scoped("shell", lambda node=node: shell.simple(node))  # type: ignore[misc]
+            shell.scoped("shell", partial(shell.simple, node))
         found = shell.commands[count:]
         del shell.commands[count:]
         out.extend(

@@ -107,7 +107,7 @@ class Conditions(Expander):
                 return left
             right = self.cond(test.kids[1])
             return both(left, right) if test.op == "&&" else either(left, right)
-        left_value = self.value(test.args[0])
+        left_value = self.value(test.args[0], compared=True)
         if len(test.args) == 1:
             return self._unary(test.op, left_value) if test.op else self._nonempty(left_value)
         if test.op in ("==", "=", "!="):

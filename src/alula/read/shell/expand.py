@@ -37,13 +37,15 @@ _WHITE = re.compile(r"[^ \t\n]+")
 
 class Break:
     """Between two elements of `"${A[@]}"`: the next field begins here. `none` stands for the elements that are not there, until the
-    whole word is known."""
+    whole word is known. `glue` stands between the elements where nothing is split, as in an assignment, and for a `star` (`$*`) in a comparison."""
 
-    __slots__ = ("maybe", "none")
+    __slots__ = ("glue", "maybe", "none", "star")
 
-    def __init__(self, maybe: int, none: bool = False) -> None:
+    def __init__(self, maybe: int, none: bool = False, glue: str = " ", star: bool = False) -> None:
         self.maybe = maybe
         self.none = none
+        self.glue = glue
+        self.star = star
 
 
 Piece = Seg | Break
@@ -163,8 +165,8 @@ class Expander(Params):
                 field.split = len(out)
         return out
 
-    def value(self, word: Word | None, assignment: bool = False) -> Value:
-        """As in an assignment: nothing is split; several elements are joined by blanks."""
+    def value(self, word: Word | None, assignment: bool = False, compared: bool = False) -> Value:
+        """As in an assignment: nothing is split; several elements are joined. `compared`: the word of `case` or `[[ … ]]`, which joins in its own way."""
         if word is None:
             return ()
         if word.lit is not None and not (assignment and "~" in word.lit):
@@ -173,7 +175,7 @@ class Expander(Params):
         for piece in self.pieces(word.parts, word.text, assignment):
             if isinstance(piece, Break):
                 if out:
-                    out.append(Seg(" "))
+                    out.append(Seg(piece.glue if piece.star or not compared else " "))
             elif piece.text or piece.alts or piece.soft or not out:
                 out.append(piece)
         if len(out) > 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from . import patterns
@@ -102,16 +103,14 @@ class Interpreter(Conditions):
     # --- running ---
 
     def run(self, node: Node) -> Status:
-        kind = type(node)
-        if kind is Simple:
-            return self.simple(node)  # type: ignore[arg-type]
-        if kind is AndOr:
-            return self._and_or(node)  # type: ignore[arg-type]
-        if kind is Pipeline:
-            return self._pipeline(node)  # type: ignore[arg-type]
-        redirs = node.redirs  # type: ignore[union-attr]
-        if redirs and kind is not Function:
-            return self.redirected(redirs, lambda: self._compound(node))
+        if isinstance(node, Simple):
+            return self.simple(node)
+        if isinstance(node, AndOr):
+            return self._and_or(node)
+        if isinstance(node, Pipeline):
+            return self._pipeline(node)
+        if node.redirs and not isinstance(node, Function):
+            return self.redirected(node.redirs, lambda: self._compound(node))
         return self._compound(node)
 
     def run_items(self, items: list[Item]) -> Status:
@@ -120,7 +119,7 @@ class Interpreter(Conditions):
             if item.background:
                 self.background += 1
                 try:
-                    self.isolated(lambda node=item.node: self.run(node))  # type: ignore[misc]
+                    self.isolated(partial(self.run, item.node))
                 finally:
                     self.background -= 1
                 status = OK
@@ -269,11 +268,10 @@ class Interpreter(Conditions):
                 if wanted:
                     status = self.run(part)
                 continue
-            kept = status
             if wanted:
-                status = self.branch(lambda part=part: self.run(part), lambda kept=kept: Status(1 - min(kept.code, 1), False))  # type: ignore[misc]
+                status = self.branch(partial(self.run, part), partial(Status, 1 - min(status.code, 1), False))
             else:
-                status = self.branch(lambda kept=kept: kept, lambda part=part, op=op: self._after(part, 0 if op == "&&" else 1))  # type: ignore[misc]
+                status = self.branch(status.itself, partial(self._after, part, 0 if op == "&&" else 1))
         return status
 
     def _after(self, part: Node, code: int) -> Status:
@@ -289,7 +287,7 @@ class Interpreter(Conditions):
             sure = True
             status = OK
             for part in node.parts[:-1]:
-                value, status = self.capture(lambda part=part: self.run(part), stream)  # type: ignore[misc]
+                value, status = self.capture(partial(self.run, part), stream)
                 sure = sure and status.sure
                 stream = Stream(value)
             last = node.parts[-1]
@@ -323,7 +321,7 @@ class Interpreter(Conditions):
         return self.branch(lambda: self._if(node, at + 1), taken)
 
     def _case(self, node: Case) -> Status:
-        value = self.value(node.word)
+        value = self.value(node.word, compared=True)
         open_word = unknown(value)
         text = text_of(likely(value))
         sure = not (soft(value) or (self.exploring and not text))

@@ -174,7 +174,7 @@ class Params(ABC):
             if isinstance(sub, str):
                 var = self.variable(name)
                 keys = [Element((Seg(str(key)),)) for key in (var.items if var.items is not None else [0] if var.set else [])]
-                return self._list(keys, sub == "@", q, "array", name, place)
+                return self._list(keys, sub == "@", q, "array", name, place, sub == "*" or q == QUOTED)
             target = self._scalar(name, sub)
             if target is None:
                 return list(self._unset(name, q, place))
@@ -253,7 +253,7 @@ class Params(ABC):
         out: list[Seg] = []
         for piece in self.pieces(arg.parts, text):
             if isinstance(piece, Break):
-                out.append(Seg(" ", q=q))
+                out.append(Seg(piece.glue, q=q))
             else:
                 piece.q = q if piece.q != QUOTED else QUOTED
                 out.append(piece)
@@ -280,7 +280,8 @@ class Params(ABC):
             elements = out
         if not elements and self.exploring and kind == "argument":
             return [Seg("", soft=True, q=EXPANDED)]
-        return self._list(elements, mode == "@", q, kind, name if kind == "array" else mode, place)
+        glued = mode == "*" or (bool(op) and op[-1] not in "-+?=" and (q == QUOTED or op[0] in "#%"))
+        return self._list(elements, mode == "@", q, kind, name if kind == "array" else mode, place, glued)
 
     def _words_of(self, word: Word, text: Text, q: int) -> list[Piece]:
         from .expand import Break
@@ -294,20 +295,21 @@ class Params(ABC):
             out.append(piece)
         return out
 
-    def _list(self, elements: list[Element], separate: bool, q: int, kind: str, name: str, place: Place) -> list[Piece]:
+    def _list(self, elements: list[Element], separate: bool, q: int, kind: str, name: str, place: Place, glued: bool = False) -> list[Piece]:
+        """The elements as fields, or joined. `glued`: where nothing is split bash joins them by IFS all the same (`*`, and `@` with an operator)."""
         from .expand import Break
 
         out: list[Piece] = []
+        glue = self.ifs()[:1]
         if separate or q == EXPANDED:
             for item in elements:
-                out.append(Break(item.maybe))
+                out.append(Break(item.maybe, glue=(glue or " " * separate) if glued else " ", star=not separate))
                 out.extend(via(item.value, kind, name, place, q) or (Seg("", q=q),))
             if not out:
                 return [Break(0, True)] if q == QUOTED else []
             if not elements[0].maybe:
                 del out[0]  # the first element continues what stands before it
             return out
-        glue = self.ifs()[:1]
         for n, item in enumerate(elements):
             if n and glue:
                 out.append(Seg(glue, q=q))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from .text import NOWHERE, Place, Seg, Value, cut, likely, place_of, text_of
 
 if TYPE_CHECKING:
+    from alula.run.job import EnvHow
+
     from .syntax import Function
 
 
@@ -40,7 +42,7 @@ class Var:
     integer: bool = False
     ref: str = ""
     kind: str = "variable"
-    how: str = "export"
+    how: EnvHow = "export"
     maybe: bool = False  # exported or set only on some paths
     place: Place = NOWHERE  # the word that was assigned
 
@@ -98,6 +100,10 @@ class Status:
     @property
     def ok(self) -> bool:
         return self.code == 0
+
+    def itself(self) -> Status:
+        """For a branch in which nothing runs."""
+        return self
 
 
 OK = Status(0)

@@ -139,7 +139,7 @@ def find(shell: Commands, fields: list[Field]) -> Status:
                     stack.append((f"{name.rstrip('/')}/{encode(entry)}" if name != "/" else "/" + encode(entry), os.path.join(path, entry), level + 1))
     for name in hits:
         known = {"%p": name, "%f": posixpath.basename(name), "%h": posixpath.dirname(name) or ".", "%%": "%"}
-        line = re.sub(r"%[pfh%]", lambda m, known=known: known[m.group()], form)  # type: ignore[misc]
+        line = "".join(known.get(part, part) for part in re.split(r"(%[pfh%])", form))
         if "%" in re.sub(r"%%", "", form.replace("%p", "").replace("%f", "").replace("%h", "")):
             raise Unsupported
         shell.print_text(line.replace("\\n", "\n").replace("\\t", "\t"))
